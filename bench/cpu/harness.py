@@ -109,11 +109,14 @@ def on_device(program, device):
   return lambda: jax.block_until_ready(jitted(*placed))
 
 
+clock = time.perf_counter  # or the processor time of all threads (--clock cpu)
+
+
 def seconds(call, count):
-  begin = time.perf_counter()
+  begin = clock()
   for _ in range(count):
     call()
-  return (time.perf_counter() - begin) / count
+  return (clock() - begin) / count
 
 
 def interleaved(calls, repeats, budget=4.0):
@@ -178,7 +181,7 @@ def by_kind(programs, values):
   return geometric_mean(geometric_mean(row) for row in kinds.values() if row)
 
 
-def arguments_of(description, extend=lambda parser: None):
+def arguments_of(description, extend=lambda parser: None, suite_has_clock=False):
   parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("--platforms", default="weft,cpu", help="the one measured and the one it is compared with")
   parser.add_argument("--only", default="", help="programs whose name or kind contains one of these words, comma-separated")
@@ -187,6 +190,9 @@ def arguments_of(description, extend=lambda parser: None):
   parser.add_argument("--cap", type=float, default=0, help="seconds a call may take before it counts as slow (default 10, quick 1)")
   parser.add_argument("--list", action="store_true", help="name the programs and exit")
   parser.add_argument("--no-json", action="store_true", help="do not write bench/results")
+  if suite_has_clock:
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall",
+                        help="what seconds are: cpu is the processor time of all threads, which other work on the machine changes little")
   parser.add_argument("--probe", default="", help=argparse.SUPPRESS)
   extend(parser)
   options = parser.parse_args()
@@ -272,7 +278,9 @@ def say(text):
 
 
 def run(suite, programs, description, compiled_c="", extend=lambda parser: None, summarize=lambda table, platforms: None):
-  options = arguments_of(description, extend)
+  options = arguments_of(description, extend, suite_has_clock=True)
+  global clock
+  clock = time.process_time if options.clock == "cpu" else time.perf_counter
   platforms = options.platforms
   if options.probe:
     return probe.serve({p.name: p for p in programs}, jax.devices(options.probe)[0], on_device)

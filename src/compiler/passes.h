@@ -183,6 +183,11 @@ Result<bool> RecognizeLoopEnds(hlo::Module&, const PassContext&);
 // added. Arrays that fit a few vector registers stay; needs: simplify-while, which has iotas where
 // they are used; eliminate-dead-code after it.
 Result<bool> RecognizePointUpdates(hlo::Module&, const PassContext&);
+// Dots of canonical form whose operands are numbers of at most 8 bits, converted to bf16 or f32 and
+// multiplied by a scale for each block, or not, become scaled-dots of the numbers and the scales,
+// with the algorithm that says what products are rounded to; where an operand is large, and is for
+// this dot alone. Nothing for GPUs; needs: canonicalize-dots, not scheduled (else it does nothing).
+Result<bool> RecognizeScaledDots(hlo::Module&, const PassContext&);
 // Cumulative reductions written as reduce-window (windows that cover all up to a place, or all from
 // it, along one dimension) become scans; sums and products of narrow floats are carried in f32,
 // sums of f32 in f64. Functions that are not elementwise stay; needs: inline-calls, or calls inside

@@ -48,6 +48,7 @@ constexpr Pass kPasses[] = {
     {"recognize-functions", RecognizeFunctions},
     {"recognize-loop-ends", RecognizeLoopEnds},
     {"recognize-point-updates", RecognizePointUpdates},
+    {"recognize-scaled-dots", RecognizeScaledDots},
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
     {"recognize-topk", RecognizeTopK},
@@ -103,6 +104,7 @@ constexpr std::string_view kNativeBefore[] = {
 constexpr std::string_view kNativeAfter[] = {
     "recognize-attention",          // behind simplify; dots as they were written
     "canonicalize-dots",            // behind simplify, which takes transposes into dots
+    "recognize-scaled-dots",        // behind canonicalize-dots, which writes scaled-dot out
     "permute-rows",                 // behind canonicalize-dots, which makes transposes of rows
     "merge-transposed-dimensions",  // behind canonicalize-dots, which makes some
     "expand-empty-ops",

@@ -113,6 +113,7 @@ const Routine* FindRoutine(std::string_view name) {
       ConvolutionRoutine(),
       FftRoutine(),
       GemmRoutine(),
+      ScaledGemmRoutine(),
       HouseholderProductRoutine(),
       HouseholderQrRoutine(),
       RngBitGeneratorRoutine(),

@@ -14,6 +14,16 @@
 //            epilogue_result; its other parameters are the step's further uses, in order. Rounds of
 //            its grid have equal parts of the result, in order, and touch no other part of it: they
 //            may run as soon as theirs is complete.
+// scaled_gemm
+//            (read a, read b, read a_scale, read b_scale, write c) {m, n, k [, batch = 1]
+//            [, trans_a = false] [, trans_b = false] [, a_block] [, b_block]
+//            [, operands = "f32"]}
+//            c = op(a') op(b') as gemm, of floats and integers up to 32 bits, where a' is a times
+//            its scale, multiplied in f32, then rounded to the type `operands`: bf16 or f32. The
+//            block [batch, vectors, k] has so many elements that one scale covers: in the batch,
+//            rows of op(a) or columns of op(b), and along k; it divides their sizes, and scales lie
+//            in the order of what they scale. Without it nothing is scaled, and the scale is any
+//            buffer. Sums are f32. a and b may be packed.
 // attention  (read q, read k, read v [, read bias] [, read pred mask], write out
 //            [, write statistics]) {axes, keys, depth, values, q, k, v, out [, bias] [, mask]
 //            [, scale = 1.0] [, fill = -inf] [, query_axis = 0] [, first] [, last]}
@@ -143,6 +153,22 @@ struct EpilogueForm {
   int64_t elements = 0;            // of the result in each
 };
 EpilogueForm EpilogueFormOf(const Program& program, const Step& step);
+
+// One side of a scaled_gemm: how many elements a scale covers, and whether k is the slower index.
+struct ScaledSide {
+  bool k_first = false, has_scale = false;
+  int64_t batch_block = 1, vector_block = 1, k_block = 1;
+};
+// The attributes of a scaled_gemm that verifies.
+struct ScaledGemmForm {
+  int64_t m, n, k, batch;
+  DType operands;
+  ScaledSide a, b;
+};
+ScaledGemmForm ScaledGemmFormOf(const LibraryStep& call);
+
+// Whether the step is a call that takes that use packed.
+bool TakesPacked(const Step& step, size_t use);
 
 // The attributes of an attention that verifies.
 struct AttentionForm {

@@ -19,6 +19,7 @@ Routine HouseholderProductRoutine();
 Routine HouseholderQrRoutine();
 Routine RngBitGeneratorRoutine();
 Routine RngRoutine();
+Routine ScaledGemmRoutine();
 Routine SortRoutine();
 Routine TopKRoutine();
 Routine TriangularSolveRoutine();

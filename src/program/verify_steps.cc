@@ -74,8 +74,9 @@ Status ProgramVerifier::CheckUses(const Step& step) const {
     bool by_bytes = std::holds_alternative<KernelStep>(step.op) ||
                     std::holds_alternative<CopyStep>(step.op) ||
                     std::holds_alternative<FillStep>(step.op);
+    by_bytes = by_bytes || TakesPacked(step, static_cast<size_t>(&use - step.uses.data()));
     if (program_.buffers[s.buffer].packed && !by_bytes) {
-      return Fail(step, Show(s), " is packed, which only kernels, copies and fills take");
+      return Fail(step, Show(s), " is packed, which the step does not take");
     }
     Slice resolved = Resolve(program_, s);
     const Buffer& root = program_.buffers[resolved.buffer];

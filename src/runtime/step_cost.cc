@@ -122,7 +122,7 @@ std::optional<double> RoutineFlops(const Program& program, const Step& step,
     return static_cast<double>(program::IntAttr(call, name, 1));
   };
   double per_pair = IsComplex(TypeOf(program, step.uses[0])) ? 8 : 2;
-  if (call.routine == "gemm")
+  if (call.routine == "gemm" || call.routine == "scaled_gemm")
     return per_pair * number("m") * number("n") * number("k") * number("batch");
   if (call.routine == "convolution") {
     program::ConvolutionForm form = program::ConvolutionFormOf(call);

@@ -70,3 +70,30 @@ def test_scaled_dot_general_and_its_gradient(mode, tolerance):
     gradient = jax.jit(jax.grad(lambda a: multiply(a, b).sum()))(a)
     exact = jnp.broadcast_to(b.sum(1, keepdims=True), a.shape)
     assert jnp.abs(gradient - exact).max() <= tolerance * jnp.abs(exact).max()
+
+
+@pytest.mark.parametrize("rows_first", [True, False])
+@pytest.mark.parametrize("scale, block", [(jnp.float8_e8m0fnu, 32), (jnp.float8_e4m3fn, 16), (jnp.bfloat16, 64), (jnp.float32, 128)])
+@pytest.mark.parametrize("data", [jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float4_e2m1fn, jnp.int8, jnp.int4])
+def test_large_weights_written_as_a_formula(data, scale, block, rows_first):
+    """Weights that are converted and scaled where they are multiplied: large enough for the library's own reading of them."""
+    n, k, m = 512, 1024, 19
+    rng = np.random.default_rng(3)
+    x = jnp.asarray(rng.standard_normal((m, k)), jnp.bfloat16)
+    integers = data in (jnp.int8, jnp.int4)
+    w = rng.integers(-8, 8, (n, k)) if integers else rng.standard_normal((n, k)).astype(np.float32)
+    w = np.asarray(w).astype(data)
+    s = np.exp2(rng.integers(-4, 5, (n, k // block))).astype(scale)
+    exact = w.astype(np.float64) * np.repeat(s.astype(np.float64), block, axis=1)
+
+    def multiply(x, w, s):
+        wide, s = w.astype(jnp.bfloat16), s.astype(jnp.bfloat16)
+        if rows_first:
+            weights = (wide.reshape(n, k // block, block) * s[:, :, None]).reshape(n, k).T
+        else:
+            weights = (wide.reshape(k // block, block, n) * s[:, None, :]).reshape(k, n)
+        return jax.lax.dot(x, weights, preferred_element_type=jnp.float32)
+
+    got = jax.jit(multiply)(x, *((w, s) if rows_first else (w.T.copy(), s.T.copy())))
+    want = np.asarray(x, np.float64) @ exact.T
+    assert np.abs(np.asarray(got, np.float64) - want).max() <= 2e-6 * np.abs(want).max()

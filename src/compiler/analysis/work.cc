@@ -23,7 +23,8 @@ double WorkOfInstruction(const Instruction& instruction) {
       }
       return cost;
     case Op::kFusion: return WorkOfComputation(*instruction.attrs<hlo::FusionAttrs>().calls);
-    case Op::kDot: {
+    case Op::kDot:
+    case Op::kScaledDot: {
       const auto& attrs = instruction.attrs<hlo::DotAttrs>();
       double work = static_cast<double>(instruction.shape().elements());
       for (int64_t d : attrs.lhs_contracting_dims) {

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "compiler/lower/packed_kernel.h"
 #include "program/builder.h"
+#include "program/library.h"
 
 namespace weft::compiler {
 
@@ -101,7 +102,8 @@ class Packer {
         const Use& use = step.uses[k];
         if (!IsCandidate(use)) continue;
         Way& way = WayOf(use.slice.buffer);
-        bool takes = IsWhole(use) && (copies || launch != nullptr) &&
+        bool takes = IsWhole(use) &&
+                     (copies || launch != nullptr || program::TakesPacked(step, k)) &&
                      use.access != program::Access::kReadWrite;
         way.written |= Writes(use.access);
         way.direct &= takes;
@@ -167,7 +169,7 @@ class Packer {
       Use& use = step.uses[k];
       BufferId id = use.slice.buffer;
       if (!program_.buffers[static_cast<size_t>(id)].packed) continue;
-      if ((kernel || copies) && IsPackedFor(use)) {
+      if ((kernel || copies || program::TakesPacked(step, k)) && IsPackedFor(use)) {
         packed[k] = true;
       } else {
         use.slice.buffer = WayOf(id).copy;
@@ -180,7 +182,7 @@ class Packer {
       const Shape& shape = program_.buffers[static_cast<size_t>(from)].shape;
       step.op = KernelStep{AddKernelOnce(CopyKernel(shape.dtype(), shape.elements()))};
     }
-    if (!copies || packed[0] != packed[1]) Launch(step, packed);
+    if (kernel || (copies && packed[0] != packed[1])) Launch(step, packed);
     for (size_t k = 0; k < step.uses.size(); ++k) {
       if (packed[k]) {
         step.uses[k].slice.size =

@@ -8,7 +8,9 @@
 
 #include "base/elements.h"
 #include "base/log.h"
+#include "cpu/routines/convolution_first.h"
 #include "cpu/routines/convolution_narrow.h"
+#include "cpu/routines/convolution_taps.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -386,8 +388,19 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs&
   if (inputs.step.uses[0].slice.size == 0 || inputs.step.uses[1].slice.size == 0) {
     return std::make_unique<AllZeroes>(output_bytes, TRY(EpilogueOf(inputs)));
   }
-  return std::make_unique<Convolution>(std::move(form), UseDType(inputs, 0), UseDType(inputs, 1),
-                                       UseDType(inputs, 2), TRY(EpilogueOf(inputs)));
+  DType types[] = {UseDType(inputs, 0), UseDType(inputs, 1), UseDType(inputs, 2)};
+  bool one_type = types[0] == types[1] && types[0] == types[2];
+  Epilogue epilogue = TRY(EpilogueOf(inputs));
+  if (one_type && IsByTaps(form, types[0])) {
+    return PrepareByTaps(std::move(form), types[0], epilogue);
+  }
+  auto plain = [&](ConvolutionForm f, const Epilogue& e) {
+    return std::make_unique<Convolution>(std::move(f), types[0], types[1], types[2], e);
+  };
+  if (one_type && types[0] == DType::kF32 && IsWorthTransposing(form)) {
+    return PrepareTransposed(form, plain(FeaturesLast(form), {}), epilogue);
+  }
+  return plain(std::move(form), epilogue);
 }
 
 }  // namespace weft::cpu

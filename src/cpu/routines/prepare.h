@@ -20,6 +20,7 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareHouseholderQr(const RoutineInput
 Result<std::unique_ptr<PreparedRoutine>> PrepareLu(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareRng(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareRngBitGenerator(const RoutineInputs& inputs);
+Result<std::unique_ptr<PreparedRoutine>> PrepareScaledGemm(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareSort(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareTopK(const RoutineInputs& inputs);
 Result<std::unique_ptr<PreparedRoutine>> PrepareTriangularSolve(const RoutineInputs& inputs);

@@ -15,6 +15,7 @@ const Routine* FindRoutine(std::string_view name) {
       {"lu", PrepareLu},
       {"rng", PrepareRng},
       {"rng_bit_generator", PrepareRngBitGenerator},
+      {"scaled_gemm", PrepareScaledGemm},
       {"sort", PrepareSort},
       {"topk", PrepareTopK},
       {"triangular_solve", PrepareTriangularSolve},

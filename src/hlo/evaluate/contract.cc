@@ -256,6 +256,10 @@ Result<Literal> EvaluateScaledDot(EvalContext& context, const Instruction& instr
                                   std::span<Literal> operands) {
   Literal lhs = TRY(ScaledOperand(context, std::move(operands[0]), std::move(operands[2])));
   Literal rhs = TRY(ScaledOperand(context, std::move(operands[1]), std::move(operands[3])));
+  if (instruction.attrs<DotAttrs>().algorithm == DotAlgorithm::kBF16BF16F32) {
+    lhs = TRY(ConvertedTo(std::move(lhs), DType::kBF16));
+    rhs = TRY(ConvertedTo(std::move(rhs), DType::kBF16));
+  }
   return DotOf(context, instruction.shape(), instruction.attrs<DotAttrs>(), std::move(lhs),
                std::move(rhs));
 }

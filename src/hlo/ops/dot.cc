@@ -193,7 +193,8 @@ OpRow Define<Op::kScaledDot>() {
   return {.doc =
               "A dot of two operands (0, 1) that are first multiplied by scales (2, 3); one "
               "scale element covers a block of operand size / scale size elements in each "
-              "dimension. A scalar scale is no scale.",
+              "dimension. A scalar scale is no scale. With the algorithm dot_bf16_bf16_f32 what is "
+              "multiplied is rounded to bf16 first.",
           .infer = InferScaledDot,
           .evaluate = EvaluateScaledDot,
           .dim_rule = RuleScaledDot};

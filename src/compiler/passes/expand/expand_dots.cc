@@ -253,6 +253,9 @@ Result<bool> ExpandScaledDot(Instruction* dot) {
   Builder b(*dot->parent(), dot, dot);
   Instruction* operands[] = {TRY(Scaled(b, dot->operand(0), dot->operand(2))),
                              TRY(Scaled(b, dot->operand(1), dot->operand(3)))};
+  if (dot->attrs<DotAttrs>().algorithm == hlo::DotAlgorithm::kBF16BF16F32) {
+    for (Instruction*& operand : operands) operand = TRY(b.Convert(operand, DType::kBF16));
+  }
   Shape shape(dot->shape().dtype(), dot->shape().dims());
   hlo::ReplaceInstruction(dot, TRY(b.Add(Op::kDot, operands, dot->attrs<DotAttrs>(), &shape)));
   return true;

@@ -1,0 +1,20 @@
+// Convolutions of f32 whose features stand before places (NCHW): input and result are transposed
+// around a convolution with features last, whose windows are read where they lie.
+#pragma once
+
+#include "cpu/routines/epilogue.h"
+#include "program/library.h"
+
+namespace weft::cpu {
+
+// Whether transposing costs less than packing windows of such arrays.
+bool IsWorthTransposing(const program::ConvolutionForm& form);
+// The same convolution with features last in input and result.
+program::ConvolutionForm FeaturesLast(const program::ConvolutionForm& form);
+
+// `inner`: the routine of FeaturesLast(form).
+std::unique_ptr<PreparedRoutine> PrepareTransposed(const program::ConvolutionForm& form,
+                                                   std::unique_ptr<PreparedRoutine> inner,
+                                                   const Epilogue& epilogue);
+
+}  // namespace weft::cpu
