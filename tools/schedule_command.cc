@@ -95,9 +95,8 @@ Result<std::unique_ptr<hlo::Module>> MakeSchedule(const ScheduleRequest& r,
     options.scheduler.memory_limit =
         static_cast<int64_t>(memory.ratio * static_cast<double>(before.peak));
   }
-  TRY(sched::ScheduleModule(*module, r.machine, &r.profile, options.scheduler));
   *memory_limit = options.scheduler.memory_limit;
-  return module;
+  return sched::ScheduleOps(std::move(module), r.machine, &r.profile, options.scheduler);
 }
 
 Status Write(const ScheduleRequest& r, const std::string& text) {

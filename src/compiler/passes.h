@@ -52,9 +52,9 @@ Result<bool> ChooseReads(hlo::Module&, const PassContext&);
 // the same groups that do not depend on each other become one of several arrays. What has control
 // dependencies or scheduling annotations stays; needs: not scheduled (else it does nothing).
 Result<bool> CombineCollectives(hlo::Module&, const PassContext&);
-// Collectives that a link would leave exposed are taken apart (split-batch, window-dots) where the
-// order of the result is shorter on the model of it; without a link it does nothing; needs:
-// inline-calls, not scheduled (else it does nothing).
+// Collectives that a link would leave exposed are taken apart (split-batch, quarter-batch,
+// window-dots) where the order of the result is shorter on the model of it; without a link it does
+// nothing; needs: inline-calls, not scheduled (else it does nothing).
 Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // Loop distribution: numbers that a loop of known trip count only collects, one a round in an array
 // that it does not read, are computed behind it for all rounds at once, where that is more work
@@ -238,7 +238,10 @@ Result<bool> SinkCollectives(hlo::Module&, const PassContext&);
 // rounded in other places. The dimension is that of the most bytes sent, less those copied for it;
 // needs: inline-calls, not scheduled (else it does nothing).
 Result<bool> SplitBatch(hlo::Module&, const PassContext&);
-// The frontend attribute of a collective that says which half it is of: other halves are not
+// As split-batch, in quarters: where transfers of the forward pass take longer than its compute, a
+// part that is ahead computes its gradients meanwhile; four times the ops, each of a quarter.
+Result<bool> QuarterBatch(hlo::Module&, const PassContext&);
+// The frontend attribute of a collective that says which part it is of: other parts are not
 // combined with it.
 inline constexpr std::string_view kPartOfBatch = "weft.part_of_batch";
 // Loops of few rounds (`optimize.unroll_*`) become straight code; state that is not used, constant

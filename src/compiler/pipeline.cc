@@ -42,6 +42,7 @@ constexpr Pass kPasses[] = {
     {"permute-rows", PermuteRows},
     {"pipeline-collectives", PipelineCollectives},
     {"propagate-shardings", PropagateShardings},
+    {"quarter-batch", QuarterBatch},
     {"reassociate-all-reduces", ReassociateAllReduces},
     {"recognize-attention", RecognizeAttention},
     {"recognize-composites", RecognizeComposites},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random graphs of compute and collectives: how far `weft schedule` is from the optimum.
 
-    graphs.py [--graphs N] [--seed K] [--most NODES] [--write FILE | --read FILE]
+    graphs.py [--graphs N] [--seed K] [--most NODES] [--limits 1,2] [--write FILE | --read FILE]
 
 Queues are compared with OR-tools' CP-SAT (PyPI ortools), XLA's in-flight walk with exhaustive search on small graphs. Exits with
 77 where ortools is missing. --write notes lengths alone, on a machine without OR-tools, and --read compares what was noted.
@@ -183,7 +183,7 @@ def walk_optimum(graph, overlap):
 
 
 def every_graph(a):
-    for n, kind, overlap, metric in itertools.product(range(a.graphs), (layered, irregular), (1, 2), ("queues", "in-flight")):
+    for n, kind, overlap, metric in itertools.product(range(a.graphs), (layered, irregular), map(int, a.limits.split(",")), ("queues", "in-flight")):
         rng = random.Random(f"{a.seed} {n} {kind.__name__} {overlap}")
         yield kind(rng, rng.randint(8, a.most) if metric == "queues" else rng.randint(6, 9)), overlap, metric, (n, kind.__name__)
 
@@ -193,6 +193,7 @@ def main():
     ap.add_argument("--graphs", type=int, default=48)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--most", type=int, default=150)
+    ap.add_argument("--limits", default="1,2", help="transfers at once")
     ap.add_argument("--write", help="what was found, as JSON, instead of comparing it")
     ap.add_argument("--read", help="what --write noted, of the same graphs")
     a = ap.parse_args()

@@ -46,11 +46,24 @@ std::vector<Instruction*> OrderInside(const std::vector<Job>& members) {
   return order;
 }
 
-// Its transfers one after the other, beside its compute.
-double SecondsOf(const std::vector<Job>& members) {
-  double compute = 0, wire = 0;
-  for (const Job& j : members) (j.is_async ? wire : compute) += j.seconds;
-  return std::max(compute, wire);
+// Its transfers, as many at once as may be, beside its compute; at least this long where the wire
+// is free. Copies have a stream of their own and are as long as they take.
+void TakeSeconds(Job& group, const std::vector<Job>& members, int64_t overlap) {
+  double wire = 0, copy = 0, longest = 0;
+  for (const Job& j : members) {
+    if (!j.is_async) {
+      group.beside += j.seconds;
+    } else if (j.stream == Stream::kWire) {
+      group.transfers.push_back(j.seconds);
+      wire += j.seconds;
+      longest = std::max(longest, j.seconds);
+    } else {
+      copy += j.seconds;
+    }
+  }
+  group.beside = std::max(group.beside, copy);
+  group.wires_inside = std::ssize(group.transfers);
+  group.seconds = std::max({group.beside, longest, wire / static_cast<double>(overlap)});
 }
 
 void SortOnce(std::vector<int32_t>& set) {
@@ -106,7 +119,7 @@ class Contraction {
     for (int32_t n : list) members.push_back(p_.jobs[static_cast<size_t>(n)]);
     Job group;
     group.op = members[0].op;
-    group.seconds = SecondsOf(members);
+    TakeSeconds(group, members, p_.overlap);
     group.group = OrderInside(members);
     for (const Job& j : members) {
       group.preds.insert(group.preds.end(), j.preds.begin(), j.preds.end());

@@ -167,6 +167,10 @@ bool IsIdentity(const Instruction& i) {
   }
 }
 
+bool Costs::Forwards(const Instruction& i) const {
+  return IsIdentity(i) || (machine_.forwards_reshapes && i.op() == Op::kReshape);
+}
+
 bool IsFree(const Instruction& i) {
   switch (i.op()) {
     case Op::kParameter:

@@ -58,6 +58,8 @@ class Costs {
   const Machine& machine() const { return machine_; }
   // Classes of all transfers that were asked for.
   const WireRules& rules() const { return rules_; }
+  // Its result is its first operand's value (IsIdentity), on this machine.
+  bool Forwards(const hlo::Instruction& i) const;
   // Of an instruction that runs as one op: not free, not control flow, no done.
   OpCost Of(const hlo::Instruction& i);
   // Results that overwrite an operand: updates, and what aliasing attributes say.

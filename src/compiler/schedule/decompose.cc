@@ -14,7 +14,7 @@ namespace {
 
 // A few list schedules: enough to tell ways apart.
 constexpr SearchOptions kEstimate = {
-    .work = 40'000, .moves = 0, .blocks = 0, .pairs = 0, .states = 0, .window_states = 0};
+    .work = 160'000, .moves = 0, .blocks = 0, .pairs = 0, .states = 0, .window_states = 0};
 
 // Seconds of the entry's order on the machine, once it is fused.
 Result<double> Estimate(const hlo::Module& from, const PassContext& context,
@@ -41,7 +41,8 @@ struct Way {
   std::string_view name;
   Result<bool> (*run)(hlo::Module&, const PassContext&);
 };
-constexpr Way kWays[] = {{"split-batch", SplitBatch}, {"window-dots", WindowDots}};
+constexpr Way kWays[] = {
+    {"split-batch", SplitBatch}, {"quarter-batch", QuarterBatch}, {"window-dots", WindowDots}};
 
 }  // namespace
 }  // namespace schedule

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "compiler/schedule/certificate.h"
 #include "compiler/schedule/scheduler.h"
 #include "hlo/text.h"
 
@@ -86,6 +87,35 @@ TEST(Groups, MembersArePlacedSideBySide) {
   ASSERT_TRUE(ScheduleModule(*free, *FindMachine("h200x8"), nullptr, {}));
   names = Names(*free->entry());
   EXPECT_LT(Place(names, "s2"), Place(names, "d1"));
+}
+
+// What the search counts is what the order takes: two transfers of a group take their turns on the
+// wire, behind one that is there already, and with each other's room where two may be at once.
+TEST(Groups, TransfersOfAGroupTakeTheirTurns) {
+  std::string text(Overlapped(kSeven, kSeven));
+  const size_t first =
+      text.find("dimensions={0}\n  d1") + std::string_view("dimensions={0}").size();
+  text.insert(first, kSeven);
+  const size_t at = text.find("  y = ");
+  text.insert(at,
+              "  s3 = (f32[8,64], f32[64,64]) all-gather-start(w), replica_groups={}, "
+              "dimensions={0}\n  d3 = f32[64,64] all-gather-done(s3)\n  e = f32[64,64] "
+              "dot(x, d3), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n");
+  text.replace(text.find("dot(x, d1)"), 10, "dot(x, e)");
+  text.replace(text.find("dot(y, d2)"), 10, "dot(d1, d2)");
+  text.replace(text.find("tuple(z, q)"), 11, "tuple(z, y)");
+  double before = 0;
+  for (std::string_view target : {"h200x8", "h200x8,overlap=2"}) {
+    auto m = Annotated(text);
+    const Machine machine = *FindMachine(target);
+    auto made = ScheduleModule(*m, machine, nullptr, {});
+    ASSERT_TRUE(made) << made.error().ToString();
+    auto certificate = Certify(*m, machine);
+    ASSERT_TRUE(certificate);
+    EXPECT_NEAR(made->back().length, certificate->line.length, 1e-12);
+    if (before > 0) EXPECT_LT(made->back().length, before);
+    before = made->back().length;
+  }
 }
 
 TEST(Groups, LegalizationFindsWhatBelongsTogether) {

@@ -6,58 +6,55 @@
 
 #include "base/nearest.h"
 #include "base/str.h"
+#include "program/target_links.h"
 
 namespace weft::compiler::schedule {
 namespace {
 
 using hlo::Op;
 
-// Measured where the numbers come from real machines: matrix products and copies of one H200, and a
-// ring over NVLink; between nodes one 400 Gbit/s adapter a device.
-Machine H200(int64_t devices) {
-  return {.name = StrCat("h200x", devices),
-          .memory = 4.3e12,
-          .launch = 2e-6,
-          .link = 370e9,
-          .latency = 10e-6,
-          .node_link = 45e9,
-          .node_latency = 25e-6,
-          .node_devices = 8,
-          .f64 = 60e12,
-          .f32 = 395e12,
-          .f16 = 790e12,
-          .f8 = 1580e12};
+// Two cores, as measured; a collective is a copy through shared memory.
+Machine TwoCores() {
+  program::TargetInfo device = program::TargetInfo::GenericCpu();
+  device.bytes_per_second = 96e9;
+  device.launch_seconds = 1e-6;
+  device.f32_flops = 142e9;
+  device.bf16_matrix_flops = 472e9;
+  Machine machine = MachineOf(device);
+  machine.f64 = 80e9;
+  machine.f8 = 866e9;
+  return machine;
 }
 
-// Devices of one process on two cores; a collective is a copy through shared memory.
-Machine Cpu() {
-  return {.name = "cpu",
-          .memory = 96e9,
-          .launch = 1e-6,
-          .link = 10e9,
-          .latency = 20e-6,
-          .node_link = 1.25e9,
-          .node_latency = 50e-6,
-          .node_devices = 64,
-          .f64 = 80e9,
-          .f32 = 142e9,
-          .f16 = 472e9,
-          .f8 = 866e9};
+// "h200x8": the preset of a GPU and how many of them; nothing: no such machine.
+std::optional<Machine> FindGpus(std::string_view name) {
+  for (const program::NamedTarget& target : program::NamedTargets()) {
+    if (!name.starts_with(target.name)) continue;
+    const std::string_view rest = name.substr(target.name.size());
+    if (!rest.starts_with("x")) continue;
+    const program::TargetInfo device = target.make();
+    const std::optional<int64_t> devices = ParseInt(rest.substr(1));
+    if (device.RunsOnHost() || !devices || *devices < 1 || *devices > 65536) return {};
+    return MachineOf(device);
+  }
+  return {};
 }
 
 struct Setting {
   std::string_view key;
   double Machine::* field;
+  double program::TargetInfo::* of_device = nullptr;  // what passes ask
 };
-constexpr Setting kSettings[] = {{"memory", &Machine::memory},
-                                 {"launch", &Machine::launch},
+using Info = program::TargetInfo;
+constexpr Setting kSettings[] = {{"memory", &Machine::memory, &Info::bytes_per_second},
+                                 {"launch", &Machine::launch, &Info::launch_seconds},
                                  {"link", &Machine::link},
                                  {"latency", &Machine::latency},
                                  {"node_link", &Machine::node_link},
                                  {"node_latency", &Machine::node_latency},
                                  {"f64", &Machine::f64},
                                  {"f32", &Machine::f32},
-                                 {"f16", &Machine::f16},
+                                 {"f16", &Machine::f16, &Info::bf16_matrix_flops},
                                  {"f8", &Machine::f8}};
 
 Status Change(Machine& machine, std::string_view item) {
@@ -86,6 +83,7 @@ Status Change(Machine& machine, std::string_view item) {
     bool is_rate = key != "launch" && key != "latency" && key != "node_latency";
     if (is_rate && *value == 0) return InvalidArgument("target: a rate of zero: ", item);
     machine.*s.field = *value;
+    if (s.of_device != nullptr) machine.device.*s.of_device = *value;
     return {};
   }
   auto error = InvalidArgument("target: unknown setting or value: ", item);
@@ -96,6 +94,25 @@ Status Change(Machine& machine, std::string_view item) {
 }
 
 }  // namespace
+
+Machine MachineOf(const program::TargetInfo& device) {
+  const program::TargetLinks links = program::TargetLinks::Of(device);
+  const double matrix = std::max(device.f32_flops, device.bf16_matrix_flops);
+  return {.name = device.name,
+          .memory = device.bytes_per_second,
+          .launch = device.launch_seconds,
+          .link = links.bytes_per_second,
+          .latency = links.seconds,
+          .node_link = links.node_bytes_per_second,
+          .node_latency = links.node_seconds,
+          .node_devices = links.node_devices,
+          .overlap = links.at_once,
+          .f64 = device.RunsOnHost() ? device.f32_flops / 2 : device.f32_flops,
+          .f32 = device.tf32 ? device.bf16_matrix_flops / 2 : device.f32_flops,
+          .f16 = matrix,
+          .f8 = device.RunsOnHost() ? matrix : 2 * matrix,
+          .device = device};
+}
 
 double Machine::FlopRate(DType dtype) const {
   switch (BitWidth(dtype)) {
@@ -108,18 +125,15 @@ double Machine::FlopRate(DType dtype) const {
 
 Result<Machine> FindMachine(std::string_view text) {
   std::string_view name = text.substr(0, text.find(','));
-  Machine machine;
-  std::optional<int64_t> devices;
-  if (name.starts_with("h200x")) devices = ParseInt(name.substr(5));
-  if (name == "cpu") {
-    machine = Cpu();
-  } else if (devices && *devices >= 1 && *devices <= 65536) {
-    machine = H200(*devices);
-  } else {
+  std::optional<Machine> found = name == "cpu" ? TwoCores() : FindGpus(name);
+  if (!found) {
     auto error = InvalidArgument("target: unknown: ", name);
-    error.error().Hint("targets are cpu and h200xN, N the number of devices: h200x8");
+    error.error().Hint(
+        "targets are cpu and h200xN, N the number of devices: h200x8; likewise a100, b200, "
+        "rtx5090");
     return error;
   }
+  Machine machine = *std::move(found);
   for (size_t at = name.size(); at < text.size();) {
     size_t end = std::min(text.find(',', at + 1), text.size());
     TRY(Change(machine, text.substr(at + 1, end - at - 1)));

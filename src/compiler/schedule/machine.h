@@ -1,5 +1,6 @@
-// Machines that schedules are made for: what an op and a collective take there. Plain numbers in a
-// table, so that the model is the same on every machine that compiles.
+// Machines that schedules are made for: what an op and a collective take there. Plain numbers, from
+// the description of a target (program/target.h, target_links.h) that passes ask too, so that the
+// model is the same on every machine that compiles.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "compiler/schedule/resources.h"
 #include "hlo/op.h"
+#include "program/target.h"
 
 namespace weft::compiler::schedule {
 
@@ -25,12 +27,18 @@ struct Machine {
   int64_t overlap = 1;                       // collectives on the wire at once, each at full speed
   double f64 = 0, f32 = 0, f16 = 0, f8 = 0;  // FLOP per second of matrix products
 
+  program::TargetInfo device;  // what passes ask
+
   ResourceCounts limits{};  // of each kind on the wire at once; 0: as many as `overlap` says
   bool topology = false;    // two at once share at most one device of any two of their groups
+
+  bool forwards_reshapes = false;  // a reshape is its operand, and takes nothing
 
   double FlopRate(DType dtype) const;
 };
 
+// Devices of this kind, with the links that they have.
+Machine MachineOf(const program::TargetInfo& device);
 // "h200x8", "cpu", "h200x32"; changes follow: "h200x8,link=260e9,latency=13e-6".
 Result<Machine> FindMachine(std::string_view text);
 

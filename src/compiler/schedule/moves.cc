@@ -238,10 +238,22 @@ class Moves {
     std::copy(saved_states_.begin(), saved_states_.end(), State(saved_from_ + 1));
   }
 
+  double Group(const Job& job, double now) {
+    double end = now + job.beside;
+    for (double seconds : job.transfers) {
+      double& free = *std::min_element(now_.begin() + 4, now_.end());
+      now_[1] = std::max({now, now_[1], free});
+      free = now_[1] + seconds;
+      end = std::max(end, free);
+    }
+    return end;
+  }
+
   // As Walker, but for memory and dones.
   double Step(const Job& job) {
     double &now = now_[0], &last = now_[1], &last_copy = now_[2], &copy = now_[3];
     for (int32_t q : job.preds) now = std::max(now, end_[static_cast<size_t>(q)]);
+    if (!job.transfers.empty()) return now = Group(job, now);
     if (job.stream == Stream::kCompute) return now += job.seconds;
     bool is_copy = job.stream == Stream::kCopy;
     double& free = is_copy ? copy : *std::min_element(now_.begin() + 4, now_.end());

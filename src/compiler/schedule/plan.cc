@@ -35,11 +35,6 @@ constexpr LoopPlan kLoopPlans[] = {
      "sink-collectives"},
 };
 
-program::TargetInfo DeviceOf(const Machine& machine) {
-  return machine.name.starts_with("h200") ? program::TargetInfo::H200()
-                                          : program::TargetInfo::GenericCpu();
-}
-
 bool HasLoopsWithCollectives(const hlo::Module& module) {
   for (const auto& c : module.computations()) {
     for (const Instruction* i : *c) {
@@ -118,7 +113,7 @@ bool NeedsPartition(const hlo::Module& module) {
 
 Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machine,
                       const Profile* profile, const PlanOptions& options) {
-  const program::TargetInfo device = DeviceOf(machine);
+  const program::TargetInfo& device = machine.device;
   TRY(Run(*module, kToDevices, device));
   SchedulerOptions scheduler = options.scheduler;
   if (options.memory_ratio > 0) {
@@ -159,11 +154,30 @@ Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machin
   // Combined ones save latency and hold more memory at once.
   TRY(consider(*chosen, {.combines = false}));
   // Transfers that no order of these ops hides are taken apart.
-  for (std::string_view pass : {"split-batch", "window-dots"}) {
+  for (std::string_view pass : {"split-batch", "quarter-batch", "window-dots"}) {
     if (best.excess <= machine.latency) break;
     TRY(consider(*chosen, {.decompose = pass}));
   }
   return std::move(best.plan);
+}
+
+Result<std::unique_ptr<hlo::Module>> ScheduleOps(std::unique_ptr<hlo::Module> module,
+                                                 const Machine& machine, const Profile* profile,
+                                                 const SchedulerOptions& options) {
+  const bool may_keep_loops =
+      options.memory_limit > 0 && options.unroll > 0 && HasLoopsWithCollectives(*module);
+  std::unique_ptr<hlo::Module> kept = may_keep_loops ? hlo::CloneModule(*module) : nullptr;
+  TRY(ScheduleModule(*module, machine, profile, options));
+  if (kept == nullptr) return module;
+  const Certificate unrolled = TRY(Certify(*module, machine, profile));
+  if (unrolled.peak <= options.memory_limit) return module;
+  SchedulerOptions how = options;
+  how.unroll = 0;
+  TRY(ScheduleModule(*kept, machine, profile, how));
+  const Certificate made = TRY(Certify(*kept, machine, profile));
+  VLOG("schedule", 1) << "loops unrolled take " << unrolled.peak << " bytes of "
+                      << options.memory_limit << ", kept " << made.peak;
+  return made.peak < unrolled.peak ? std::move(kept) : std::move(module);
 }
 
 }  // namespace weft::compiler::schedule

@@ -34,4 +34,10 @@ struct Plan {
 Result<Plan> MakePlan(std::unique_ptr<hlo::Module> module, const Machine& machine,
                       const Profile* profile, const PlanOptions& options);
 
+// Schedules a module of one device, its loops unrolled; kept where they take more memory than the
+// limit otherwise.
+Result<std::unique_ptr<hlo::Module>> ScheduleOps(std::unique_ptr<hlo::Module> module,
+                                                 const Machine& machine, const Profile* profile,
+                                                 const SchedulerOptions& options);
+
 }  // namespace weft::compiler::schedule

@@ -1,7 +1,13 @@
 #include "compiler/schedule/priorities.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <optional>
+#include <string>
+
+#include "base/str.h"
+#include "compiler/passes.h"
 
 namespace weft::compiler::schedule {
 
@@ -56,6 +62,68 @@ std::vector<PriorityChoice> PriorityChoices(const Problem& p, const std::vector<
   return choices;
 }
 
+namespace {
+
+// Which part of the batch a job is of: that of the transfers that it waits for, or that wait for
+// it. -1: of none, or of several.
+std::vector<int32_t> PartsOfBatch(const Problem& p) {
+  std::vector<uint64_t> before(p.size(), 0), behind(p.size(), 0);
+  for (size_t n = 0; n < p.size(); ++n) {
+    const hlo::Instruction* op = p.jobs[n].op;
+    const std::string* told = op != nullptr ? op->FrontendAttributeValue(kPartOfBatch) : nullptr;
+    const std::optional<int64_t> part = told != nullptr ? ParseInt(*told) : std::nullopt;
+    if (part && *part >= 0 && *part < 64) before[n] = behind[n] = uint64_t{1} << *part;
+    for (int32_t q : p.jobs[n].preds) before[n] |= before[static_cast<size_t>(q)];
+  }
+  std::vector<int32_t> parts(p.size(), -1);
+  for (size_t n = p.size(); n-- > 0;) {
+    for (int32_t s : p.jobs[n].succs) behind[n] |= behind[static_cast<size_t>(s)];
+    const uint64_t own = before[n] != 0 ? before[n] : behind[n];
+    if (std::has_single_bit(own)) parts[n] = std::countr_zero(own);
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<PriorityChoice> StaggeredParts(const Problem& p) {
+  const std::vector<int32_t> parts = PartsOfBatch(p);
+  double longest = 0;
+  for (size_t n = 0; n < p.size(); ++n) longest = std::max(longest, p.tail[n] + p.jobs[n].seconds);
+  std::vector<PriorityChoice> choices;
+  if (std::ranges::max(parts) < 1) return choices;
+  for (double distance : {0.02, 0.05, 0.1, 0.2, 0.4, 1.0}) {  // of the critical path
+    PriorityChoice choice{"parts of the batch staggered", p.tail};
+    for (size_t n = 0; n < p.size(); ++n) {
+      choice.priority[n] += p.jobs[n].seconds - distance * longest * std::max(parts[n], 0);
+    }
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+void RulesOfParts(size_t first, size_t count, double longest, int64_t memory_limit,
+                  std::vector<ListRules>& sets) {
+  for (size_t c = first; c < first + count; ++c) {
+    for (double part : {0.0, 1.0, 0.8, 0.5}) {
+      if (part > 0 && memory_limit == 0) continue;
+      for (double horizon : {4.0, std::numeric_limits<double>::infinity()}) {
+        for (bool thrifty : {false, true}) {
+          ListRules rules;
+          rules.name = "parts of the batch staggered";
+          rules.choice = c;
+          rules.part = part;
+          rules.horizon = horizon * longest;
+          rules.tight_horizon = 1.5 * longest;
+          rules.thrifty = thrifty;
+          rules.memory_limit = memory_limit;
+          sets.push_back(std::move(rules));
+        }
+      }
+    }
+  }
+}
+
 void RulesUnderLimit(const std::vector<PriorityChoice>& choices, double longest,
                      std::vector<ListRules>& sets) {
   for (size_t c = 0; c <= kModuleOrderChoice && c < choices.size(); ++c) {
@@ -75,6 +143,30 @@ void RulesUnderLimit(const std::vector<PriorityChoice>& choices, double longest,
       }
     }
   }
+}
+
+std::vector<std::pair<double, int64_t>> LiveBytes(const Problem& p) {
+  Walker walker(p);
+  std::vector<std::pair<double, int64_t>> found;
+  double done = 0;
+  for (size_t n = 0; n < p.size(); ++n) {
+    walker.Place(static_cast<int32_t>(n));
+    found.emplace_back(done, walker.live());
+    if (p.jobs[n].stream == Stream::kCompute) done += p.jobs[n].seconds;
+  }
+  return found;
+}
+
+std::vector<std::pair<double, int64_t>> AllowedBytes(
+    const std::vector<std::pair<double, int64_t>>& base, int64_t memory_limit, double part) {
+  std::vector<std::pair<double, int64_t>> allowed = base;
+  int64_t ahead = 0;  // the most that the module's order takes from here on
+  for (size_t k = allowed.size(); k-- > 0;) {
+    ahead = std::max(ahead, base[k].second);
+    const auto spare = static_cast<double>(std::max<int64_t>(memory_limit - ahead, 0));
+    allowed[k].second += static_cast<int64_t>(part * spare);
+  }
+  return allowed;
 }
 
 }  // namespace weft::compiler::schedule

@@ -74,7 +74,7 @@ class ProblemBuilder {
     } else if (i.op() == Op::kGetTupleElement) {
       known.leaves = ForwardedLeaves(
           i, [&](const Instruction& x) -> const auto& { return known_[&x].leaves; });
-    } else if (IsIdentity(i)) {
+    } else if (costs_.Forwards(i)) {
       known.leaves = known_[i.operand(0)].leaves;
     } else if (IsFree(i)) {
       NewLeaves(i.shape(), true, known.leaves);
@@ -250,9 +250,9 @@ Problem MakeProblem(Computation& computation, Costs& costs, const Lengths& lengt
 }
 
 bool Problem::HasMoreRules() const {
-  return !rules.empty() ||
-         (metric == Metric::kInFlight &&
-          std::any_of(jobs.begin(), jobs.end(), [](const Job& j) { return j.wires_inside > 0; }));
+  return !rules.empty() || std::any_of(jobs.begin(), jobs.end(), [&](const Job& j) {
+    return !j.transfers.empty() || (metric == Metric::kInFlight && j.wires_inside > 0);
+  });
 }
 
 void Problem::FindTails() {

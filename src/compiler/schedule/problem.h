@@ -22,9 +22,11 @@ struct Job {
   Stream stream = Stream::kCompute;
   bool is_async = false;
   double seconds = 0;
-  int32_t wire_class = -1;               // where the machine has rules for transfers
-  int64_t wires_inside = 0;              // of control flow: collectives in flight at once
+  int32_t wire_class = -1;   // where the machine has rules for transfers
+  int64_t wires_inside = 0;  // of control flow and groups: collectives in flight at once
   std::vector<hlo::Instruction*> group;  // a scheduling group, as it is placed; else empty
+  std::vector<double> transfers;         // of a group: those on the wire, as it issues them
+  double beside = 0;                     // of such a group: compute beside them
   std::vector<int32_t> preds, succs;     // each once, ascending
   std::vector<int32_t> reads, makes;     // buffers, each once
 };
@@ -107,6 +109,7 @@ class Walker {
  private:
   using Heap = std::priority_queue<std::pair<double, int32_t>,
                                    std::vector<std::pair<double, int32_t>>, std::greater<>>;
+  double PlaceGroup(const Job& job);
   void Close(int32_t job);
   void CloseFinished();
   void MakeRoom(int64_t needed);

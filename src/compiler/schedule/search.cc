@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -128,8 +129,19 @@ class OrderSearch {
         }
       }
     }
+    std::vector<ListRules> of_parts;
+    std::vector<PriorityChoice> staggered = StaggeredParts(p_);
+    RulesOfParts(choices.size(), staggered.size(), longest, options_.memory_limit, of_parts);
+    std::ranges::move(staggered, std::back_inserter(choices));
+    TryRules(of_parts, choices, need);
+    TryRules(sets, choices, need);
+  }
+
+  void TryRules(const std::vector<ListRules>& sets, const std::vector<PriorityChoice>& choices,
+                const std::vector<double>& need) {
+    if (sets.empty()) return;
     std::vector<std::pair<double, int64_t>> base;
-    if (options_.memory_limit > 0) base = LiveBytes();
+    if (options_.memory_limit > 0) base = LiveBytes(p_);
     size_t stride = sets.size() * 3 / 8;
     while (std::gcd(stride, sets.size()) != 1) ++stride;
     for (size_t k = 0, at = 0; k < sets.size(); ++k, at = (at + stride) % sets.size()) {
@@ -139,38 +151,12 @@ class OrderSearch {
       rules.need = need;
       if (rules.part > 0) {
         rules.fallback = choices[kModuleOrderChoice].priority;
-        rules.allowed = AllowedBytes(base, rules.part);
+        rules.allowed = AllowedBytes(base, options_.memory_limit, rules.part);
       }
       Order o = ListSchedule(p_, rules);
       if (Better(o, best_)) rules_ = rules;
       Take(std::move(o));
     }
-  }
-
-  // What the module's order takes, and a part of what is left of the limit from there on.
-  std::vector<std::pair<double, int64_t>> AllowedBytes(
-      const std::vector<std::pair<double, int64_t>>& base, double part) const {
-    std::vector<std::pair<double, int64_t>> allowed = base;
-    int64_t ahead = 0;  // the most that the module's order takes from here on
-    for (size_t k = allowed.size(); k-- > 0;) {
-      ahead = std::max(ahead, base[k].second);
-      auto spare = static_cast<double>(std::max<int64_t>(options_.memory_limit - ahead, 0));
-      allowed[k].second += static_cast<int64_t>(part * spare);
-    }
-    return allowed;
-  }
-
-  // Of the module's order: bytes live by compute done.
-  std::vector<std::pair<double, int64_t>> LiveBytes() const {
-    Walker walker(p_);
-    std::vector<std::pair<double, int64_t>> found;
-    double done = 0;
-    for (size_t n = 0; n < p_.size(); ++n) {
-      walker.Place(static_cast<int32_t>(n));
-      found.emplace_back(done, walker.live());
-      if (p_.jobs[n].stream == Stream::kCompute) done += p_.jobs[n].seconds;
-    }
-    return found;
   }
 
   // From both ends: which one is the harder depends on where the scarce stream is.

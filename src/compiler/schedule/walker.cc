@@ -99,6 +99,19 @@ void Walker::MakeRoom(int64_t needed) {
   }
 }
 
+// When it ends: its transfers are issued first and take their turns on the wire, its compute runs
+// beside them.
+double Walker::PlaceGroup(const Job& job) {
+  double end = now_ + job.beside;
+  for (double seconds : job.transfers) {
+    auto lane = std::min_element(wire_.begin(), wire_.end());
+    last_wire_ = std::max({now_, last_wire_, *lane});
+    *lane = last_wire_ + seconds;
+    end = std::max(end, *lane);
+  }
+  return end;
+}
+
 void Walker::Place(int32_t number) {
   const Job& job = problem_.jobs[static_cast<size_t>(number)];
   fresh_.clear();
@@ -109,7 +122,7 @@ void Walker::Place(int32_t number) {
   if (job.stream == Stream::kCompute) {
     if (job.wires_inside > 0 && problem_.metric == Metric::kInFlight) MakeRoom(job.wires_inside);
     CloseFinished();
-    end = now_ += job.seconds;
+    end = now_ = job.transfers.empty() ? now_ + job.seconds : PlaceGroup(job);
   } else {
     bool is_copy = job.stream == Stream::kCopy;
     std::vector<double>& lanes = is_copy ? copy_ : wire_;

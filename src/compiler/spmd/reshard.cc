@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "base/dtype.h"
+#include "program/target_links.h"
 #include "program/work_bounds.h"
 
 namespace weft::compiler::spmd {
@@ -320,7 +321,8 @@ Result<hlo::Computation*> ReductionOf(Emitter& emitter, const Form& form, DType 
 LinkModel LinkModel::Of(const program::TargetInfo& target) {
   // Devices of one process share the memory's bandwidth; GPUs have links of their own.
   if (target.RunsOnHost()) return {.bytes_per_second = target.bytes_per_second / 2};
-  return {.bytes_per_second = 450e9, .seconds = 8e-6};
+  const program::TargetLinks links = program::TargetLinks::Of(target);
+  return {.bytes_per_second = links.bytes_per_second, .seconds = links.seconds};
 }
 
 std::string ReshardStep::ToString(const DeviceMesh& mesh) const {

@@ -1,6 +1,6 @@
 // Collectives of activations that everything behind them waits for have nothing to hide behind:
-// halves of the batch do not wait for each other, so that a transfer of one runs beside compute of
-// the other.
+// parts of the batch do not wait for each other, so that a transfer of one runs beside compute of
+// another.
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,15 +19,13 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-Shape PartOf(Shape shape, int64_t dim) {
-  shape.set_dim(dim, shape.dim(dim) / kBatchParts);
-  return shape;
-}
-
 class Splitter {
  public:
   Splitter(Computation& computation, const SplitOps& split)
-      : computation_(computation), split_(split), ids_(*computation.module()) {}
+      : computation_(computation),
+        split_(split),
+        count_(split.parts()),
+        ids_(*computation.module()) {}
 
   Status Run() {
     const std::vector<Instruction*> all = computation_.Snapshot();
@@ -55,6 +53,11 @@ class Splitter {
     Parts parts;
   };
 
+  Shape PartOf(Shape shape, int64_t dim) const {
+    shape.set_dim(dim, shape.dim(dim) / count_);
+    return shape;
+  }
+
   // The value for who reads all of it.
   Result<Instruction*> Whole(Instruction* value) {
     const auto made = parts_.find(value);
@@ -77,7 +80,7 @@ class Splitter {
     Instruction* whole = TRY(Whole(value));
     hlo::Builder b(computation_, whole->next(), value);
     const Shape part = PartOf(whole->shape(), dim);
-    for (int64_t k = 0; k < kBatchParts; ++k) {
+    for (int64_t k = 0; k < count_; ++k) {
       hlo::SliceAttrs slice;
       for (int64_t size : part.dims()) slice.slice.push_back({0, size, 1});
       hlo::SliceDim& own = slice.slice[static_cast<size_t>(dim)];
@@ -108,7 +111,7 @@ class Splitter {
   // A barrier for each part, so that none waits for another; whole elements go with the first.
   Status SplitBarrier(Instruction* barrier) {
     Instruction* tuple = barrier->operand(0);
-    std::vector<Parts> operands(kBatchParts);
+    std::vector<Parts> operands(static_cast<size_t>(count_));
     std::vector<std::vector<int64_t>> places;  // by element: where it is, of each part
     bool is_split = false;
     for (int64_t k = 0; k < tuple->operand_count(); ++k) {
@@ -149,21 +152,24 @@ class Splitter {
   }
 
   Status Split(Instruction* i, const OpSplit& split) {
-    std::vector<Parts> operands;  // by part
-    operands.resize(kBatchParts);
+    std::vector<Parts> operands(static_cast<size_t>(count_));  // by part
     for (int64_t k = 0; k < i->operand_count(); ++k) {
       const int64_t dim = split.operands[static_cast<size_t>(k)];
-      const Parts parts = dim < 0 ? Parts(kBatchParts, TRY(Whole(i->operand(k))))
+      const Parts parts = dim < 0 ? Parts(operands.size(), TRY(Whole(i->operand(k))))
                                   : TRY(PartsOf(i->operand(k), dim));
-      for (size_t part = 0; part < kBatchParts; ++part) operands[part].push_back(parts[part]);
+      for (size_t part = 0; part < parts.size(); ++part) operands[part].push_back(parts[part]);
     }
     Parts made;
-    for (int64_t part = 0; part < kBatchParts; ++part) {
+    for (int64_t part = 0; part < count_; ++part) {
       made.push_back(Clone(*i, split, operands[static_cast<size_t>(part)], part));
     }
     if (split.result < 0) {
       hlo::Builder b(computation_, i, i);
-      hlo::ReplaceInstruction(i, TRY(b.Add(Op::kAdd, {made[0], made[1]})));
+      Instruction* sum = made[0];
+      for (size_t part = 1; part < made.size(); ++part) {
+        sum = TRY(b.Add(Op::kAdd, {sum, made[part]}));
+      }
+      hlo::ReplaceInstruction(i, sum);
       return {};
     }
     parts_[i] = {split.result, made};
@@ -182,7 +188,7 @@ class Splitter {
     if (IsCollective(clone->op())) {
       ids_.NextCopy();
       ids_.Rename(*clone);
-      // Each half meets by itself: combined they would wait for each other again.
+      // Each part meets by itself: combined they would wait for each other again.
       clone->mutable_extras().frontend_attributes.push_back(
           {std::string(kPartOfBatch), StrCat(part)});
     }
@@ -210,6 +216,7 @@ class Splitter {
   };
   Computation& computation_;
   const SplitOps& split_;
+  const int64_t count_;  // parts
   FreshIds ids_;
   // Lookups only.
   std::unordered_map<Instruction*, Cut> parts_;
@@ -218,18 +225,26 @@ class Splitter {
   std::unordered_map<std::pair<Instruction*, int64_t>, Parts, CutHash> cut_;
 };
 
-}  // namespace
-
-Result<bool> SplitBatch(hlo::Module& module, const PassContext&) {
+Result<bool> SplitInto(hlo::Module& module, int64_t parts) {
   if (module.config().is_scheduled || DeviceCount(module) < 2) return false;
   bool changed = false;
   for (const auto& computation : module.computations()) {
-    std::optional<SplitOps> split = SplitOps::Find(*computation);
+    std::optional<SplitOps> split = SplitOps::Find(*computation, parts);
     if (!split) continue;
     TRY(Splitter(*computation, *split).Run());
     changed = true;
   }
   return changed;
+}
+
+}  // namespace
+
+Result<bool> SplitBatch(hlo::Module& module, const PassContext&) {
+  return SplitInto(module, 2);
+}
+
+Result<bool> QuarterBatch(hlo::Module& module, const PassContext&) {
+  return SplitInto(module, 4);
 }
 
 }  // namespace weft::compiler

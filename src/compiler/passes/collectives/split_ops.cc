@@ -107,10 +107,11 @@ bool FitsAttributes(const Instruction& i, const OpSplit& split) {
   }
 }
 
-std::optional<OpSplit> SplitAlong(const Instruction& i, const DimRule& rule, int factor) {
+std::optional<OpSplit> SplitAlong(const Instruction& i, const DimRule& rule, int factor,
+                                  int64_t parts) {
   const hlo::Factor& f = rule.factors[static_cast<size_t>(factor)];
   const bool is_sum = f.kind == hlo::FactorKind::kReduced && AddsUp(i);
-  if ((f.kind != hlo::FactorKind::kParallel && !is_sum) || f.size % kBatchParts != 0) return {};
+  if ((f.kind != hlo::FactorKind::kParallel && !is_sum) || f.size % parts != 0) return {};
   OpSplit split;
   for (const DimRule::Tensor& tensor : rule.operands) {
     const std::optional<int64_t> dim = DimOf(tensor, factor);
@@ -196,7 +197,7 @@ bool SplitOps::IsSource(const Instruction& i) const {
 }
 
 void SplitOps::Set(const Instruction* value, int64_t dim) {
-  if (value->shape().HasDynamicDims() || value->shape().dim(dim) % kBatchParts != 0) return;
+  if (value->shape().HasDynamicDims() || value->shape().dim(dim) % parts_ != 0) return;
   if (dims_.try_emplace(value, dim).second) work_.push_back(value);
 }
 
@@ -208,7 +209,7 @@ void SplitOps::Adopt(const Instruction& i, int64_t operand, int64_t dim) {
       operand < 0 ? rule.results[0] : rule.operands[static_cast<size_t>(operand)];
   const DimRule::Dim& factors = tensor[static_cast<size_t>(dim)];
   if (factors.empty()) return;
-  std::optional<OpSplit> split = SplitAlong(i, rule, factors[0]);
+  std::optional<OpSplit> split = SplitAlong(i, rule, factors[0], parts_);
   if (!split) return;
   const OpSplit& own = ops_.try_emplace(&i, *std::move(split)).first->second;
   for (size_t k = 0; k < own.operands.size(); ++k) {
@@ -257,15 +258,15 @@ int64_t SplitOps::Score(const std::vector<const Instruction*>& between) const {
   return score;
 }
 
-std::optional<SplitOps> SplitOps::Find(const hlo::Computation& computation) {
+std::optional<SplitOps> SplitOps::Find(const hlo::Computation& computation, int64_t parts) {
   const std::vector<const Instruction*> between = BetweenProducts(computation);
   std::optional<SplitOps> best;
   std::unordered_map<const Instruction*, std::unordered_set<int64_t>> tried;
   int64_t best_score = 0;
   for (const Instruction* i : between) {
     for (int64_t d = 0; d < i->shape().rank(); ++d) {
-      if (i->shape().dim(d) % kBatchParts != 0 || tried[i].contains(d)) continue;
-      SplitOps found;
+      if (i->shape().dim(d) % parts != 0 || tried[i].contains(d)) continue;
+      SplitOps found(parts);
       found.Run(i, d);
       for (const Instruction* other : between) {
         if (int64_t at = found.DimOf(other); at >= 0) tried[other].insert(at);

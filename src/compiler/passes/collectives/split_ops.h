@@ -1,5 +1,5 @@
-// Which ops are done for each half of a dimension by itself: from the factors of their rules
-// (dim_rule.h), as shardings follow. A mesh of two parts, both of them on this device.
+// Which ops are done for each part of a dimension by itself: from the factors of their rules
+// (dim_rule.h), as shardings follow. A mesh of a few parts, all of them on this device.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,6 @@
 
 namespace weft::compiler {
 
-enum : int64_t { kBatchParts = 2 };  // halves
-
 // How an op is done by parts: which dimension of each operand and of the result is cut.
 struct OpSplit {
   std::vector<int64_t> operands;  // -1: whole
@@ -23,7 +21,9 @@ class SplitOps {
  public:
   // That of the collectives between products with the most bytes, less what is cut and put together
   // for it; none: it is not worth it.
-  static std::optional<SplitOps> Find(const hlo::Computation& computation);
+  static std::optional<SplitOps> Find(const hlo::Computation& computation, int64_t parts);
+
+  int64_t parts() const { return parts_; }
 
   // Null: it is done as a whole.
   const OpSplit* Of(const hlo::Instruction* i) const {
@@ -37,6 +37,7 @@ class SplitOps {
   }
 
  private:
+  explicit SplitOps(int64_t parts) : parts_(parts) {}
   void Run(const hlo::Instruction* seed, int64_t dim);
   int64_t Score(const std::vector<const hlo::Instruction*>& between) const;
   bool IsSource(const hlo::Instruction& i) const;
@@ -45,6 +46,7 @@ class SplitOps {
   void Adopt(const hlo::Instruction& i, int64_t operand, int64_t dim);
   void ThroughBarriers(const hlo::Instruction& value, int64_t dim);
 
+  int64_t parts_;
   std::unordered_map<const hlo::Instruction*, int64_t> dims_;  // of values
   std::unordered_map<const hlo::Instruction*, OpSplit> ops_;
   std::vector<const hlo::Instruction*> work_;

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "compiler/analysis/work.h"
+#include "compiler/passes/collectives/fresh_ids.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "program/target.h"
@@ -153,8 +154,8 @@ class Hoister {
       Instruction* element = changed.Next(std::ssize(kept) + static_cast<int64_t>(n));
       changed.body->MoveBefore(element, changed.body_state->next());
       moved[n]->ReplaceAllUsesWith(element);
-      if (IsMeeting(*moved[n])) changed.body->Remove(moved[n]);  // nobody else takes it away
     }
+    RemoveMeetings(*changed.body);
     return changed;
   }
 
@@ -229,6 +230,28 @@ class Hoister {
     }
     std::reverse(moved.begin(), moved.end());
     return moved;
+  }
+
+  // Collectives that are done before the loop now, and what read them on the way: nobody else takes
+  // these away.
+  void RemoveMeetings(hlo::Computation& body) const {
+    const std::vector<Instruction*> all = body.Snapshot();
+    std::unordered_set<const Instruction*> before;  // copied, a collective among what it reads
+    for (const Instruction* i : all) {
+      if (!map_.instructions.contains(i)) continue;
+      const bool reads = std::ranges::any_of(
+          i->operands(), [&](const Instruction* operand) { return before.contains(operand); });
+      if (reads || IsMeeting(*i)) before.insert(i);
+    }
+    for (auto it = all.rbegin(); it != all.rend(); ++it) {
+      const bool is_read = !(*it)->users().empty() || (*it)->IsRoot();
+      if (!before.contains(*it)) continue;
+      if (!is_read) {
+        body.Remove(*it);
+      } else if (IsMeeting(**it)) {  // it is done here too
+        FreshIds(*body.module()).Renumber(*map_.Find(*it));
+      }
+    }
   }
 
   // A copy before the loop of an instruction of the body and all it is computed from.
