@@ -101,7 +101,7 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
   program::Program program = TRY(Lower(module, own, notes, options.lower));
   PackNarrowElements(program);
   program.flush_subnormals = options.cpu.flush_subnormals;
-  if (target.RunsOnHost()) program::ChooseRegions(program);
+  program::ChooseRegions(program, target);
   if (target.HasThreadGrid() && options.gpu.clear_outputs) ClearOutputs(program.steps);
   return program;
 }

@@ -41,20 +41,20 @@ bool LoopDistributor::IsPlain(const Instruction& i) const {
          i.sharding() == nullptr && effects_.IsFunction(i);
 }
 
-
-// The array is read by nothing but the write, which is nothing but the next state.
-bool LoopDistributor::IsWrittenOnly(const ElementStore& store) const {
+// The array is written by nothing else, and the write is nothing but the next state.
+bool LoopDistributor::IsOnlyWrite(const ElementStore& store) const {
   const Instruction* before = store.write->operand(0);
   if (!IsState(*before) || before->tuple_index() != store.k) return false;
   if (store.write->users().size() != 1 || !IsPlain(*store.write)) return false;
-  for (const Instruction* user : loop_.body_state->users()) {
-    if (user->tuple_index() != store.k) continue;
-    if (user != before || user->users().size() != 1) return false;
-  }
-  for (const Instruction* user : loop_.condition_state->users()) {
-    if (user->tuple_index() == store.k) return false;
-  }
-  return true;
+  return std::ranges::none_of(loop_.condition_state->users(), [&](const Instruction* user) {
+    return user->tuple_index() == store.k;
+  });
+}
+
+// State that stays as it is, or of which the loop reads what was there before it.
+bool LoopDistributor::IsOld(const Instruction& array) const {
+  return IsState(array) &&
+         (loop_.IsInvariant(array.tuple_index()) || renamed_.contains(array.tuple_index()));
 }
 
 // The counter, or a constant less the counter; and all rows that it says are there.
@@ -75,17 +75,16 @@ bool LoopDistributor::IsRow(const Instruction& index, int64_t rows) {
 void LoopDistributor::FindStores() {
   for (int64_t k = 0; k < loop_.size(); ++k) {
     std::optional<ElementStore> store = FindElementStore(k, loop_.Next(k));
-    if (!store || !IsWrittenOnly(*store)) continue;
+    if (!store || !IsOnlyWrite(*store)) continue;
     int64_t rows = store->write->shape().dim(0);
     if (stores_.empty()) {
       reversed_from_.reset();
       if (!IsRow(*store->index, rows)) continue;
       rows_ = rows, index_ = store->index;
     }
-    if (store->index == index_ && rows == rows_) stores_.push_back(*store);
+    if (store->index == index_ && rows == rows_ && ReadsOldRows(*store)) stores_.push_back(*store);
   }
 }
-
 
 bool LoopDistributor::IsStore(const Instruction& i) const {
   return std::ranges::any_of(stores_, [&](const ElementStore& s) { return s.write == &i; });
@@ -110,16 +109,14 @@ bool LoopDistributor::IsRowRead(const Instruction& i) const {
     return false;
   }
   const Instruction& all = *i.operand(0);
-  return IsState(all) && loop_.IsInvariant(all.tuple_index()) && all.shape().IsStatic() &&
-         all.shape().dim(0) == rows_ && IsOneNumber(i);
+  return IsOld(all) && all.shape().IsStatic() && all.shape().dim(0) == rows_ && IsOneNumber(i);
 }
 
 // An element of an array that stays as it is, at a place that is computed.
 bool LoopDistributor::IsElementRead(const Instruction& i) const {
   if (i.op() != Op::kDynamicSlice || i.operand_count() != 2 || IsRowRead(i)) return false;
   const Instruction& all = *i.operand(0);
-  bool stays = IsState(all) && loop_.IsInvariant(all.tuple_index());
-  return (stays || all.op() == Op::kConstant) && IsOneNumber(i) && all.shape().IsStatic();
+  return (IsOld(all) || all.op() == Op::kConstant) && IsOneNumber(i) && all.shape().IsStatic();
 }
 
 // A loop inside, and what is read of it.
@@ -174,9 +171,20 @@ void LoopDistributor::FindAvailable() {
   }
 }
 
+// What stays in the loop reads the array.
+bool LoopDistributor::ReadsCarried(const ElementStore& store) const {
+  return std::ranges::any_of(loop_.body_state->users(), [&](const Instruction* state) {
+    return state->tuple_index() == store.k &&
+           std::ranges::any_of(state->users(), [&](const Instruction* user) {
+             return user != store.write && carried_.contains(user);
+           });
+  });
+}
+
 // Stores whose values can be computed behind the loop; what they need of it is kept on stacks.
 bool LoopDistributor::FindMoved() {
   std::erase_if(stores_, [&](const ElementStore& store) {
+    if (ReadsCarried(store)) return true;
     std::unordered_set<const Instruction*> needed = {store.value};
     for (Instruction* i = loop_.body->last(); i != nullptr; i = i->prev()) {
       if (!needed.contains(i) || IsStack(*i) || IsLeaf(*i)) continue;

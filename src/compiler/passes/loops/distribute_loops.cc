@@ -115,6 +115,16 @@ Result<Instruction*> LoopDistributor::UpdateRows(Builder& b, const ElementStore&
   return b.Add(Op::kDynamicUpdateSlice, {TRY(ReadInit(loop_, store.k)), written, start});
 }
 
+// Reads of arrays that are gone, and what was made of them.
+void LoopDistributor::RemoveUnused() {
+  for (Instruction *i = loop_.body->last(), *before; i != nullptr; i = before) {
+    before = i->prev();
+    bool removable = i->users().empty() && !i->IsRoot() && i->op() != Op::kParameter &&
+                     !effects_.Has(*i) && !HasControlDependencies(*i);
+    if (removable) loop_.body->Remove(i);
+  }
+}
+
 Status LoopDistributor::DropStores() {
   Instruction* root = loop_.body->root();
   Builder b(*loop_.body, root, root);
@@ -125,10 +135,14 @@ Status LoopDistributor::DropStores() {
     if (!is_stored) kept.push_back(k);
   }
   for (const ElementStore& store : stores_) {
-    Instruction* state = store.write->operand(0);
     root->ReplaceOperand(store.k, TRY(b.Fill(store.write->shape(), 0)));
     loop_.body->Remove(store.write);
-    loop_.body->Remove(state);
+  }
+  RemoveUnused();
+  for (const ElementStore& store : stores_) {
+    for (Instruction* state : std::vector(loop_.body_state->users())) {
+      if (state->tuple_index() == store.k) loop_.body->Remove(state);
+    }
   }
   for (Instruction* user : std::vector(loop_.op->users())) {
     if (user->users().empty() && !user->IsRoot()) user->parent()->Remove(user);
@@ -153,7 +167,16 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
     if (!loop || !bounds || bounds->step != 1 || bounds->trips <= 0) continue;
     LoopDistributor distributor(*loop, *bounds, effects, context.target);
     if (!distributor.Analyse()) continue;
-    TRY(distributor.Change());
+    if (!distributor.NeedsChecks()) {
+      TRY(distributor.Change());
+    } else if (distributor.CanBeVersioned()) {
+      Loop version = *FindLoop(TRY(distributor.Version()));
+      Effects again(module);
+      LoopDistributor free(version, *bounds, again, context.target);
+      if (free.Analyse()) TRY(free.Change());
+    } else {
+      continue;
+    }
     changed = true;
   }
   if (changed) TRY(RecognizeSlices(module, context));  // places that follow from the counter
