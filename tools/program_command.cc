@@ -111,8 +111,9 @@ Result<int> RunProgram(Args args) {
 
 }  // namespace
 
-constexpr Command kProgramCommand = {"program", "prints the Program that a module is lowered to",
-                                     R"(usage: weft program [--target=T] [--emit=program|llvm|asm|cuda]
+constexpr Command kProgramCommand = {
+    "program", "prints the Program that a module is lowered to",
+    R"(usage: weft program [--target=T] [--emit=program|llvm|asm|cuda]
                     [--copies] [--why] [--options=k=v,...] FILE
        weft program --digest [--target=T,T] [--files-from LIST] FILE...
 
@@ -136,6 +137,6 @@ examples:
   weft program --target=h200 --emit=cuda model.hlo
   weft program --why --target=cpu-avx512 model.hlo
 )",
-                                     RunProgram};
+    RunProgram};
 
 }  // namespace weft::tools

@@ -95,7 +95,8 @@ struct CompileOptions {
       "or "
       "underflows. For JAX it is on, as in XLA; turn it off for each operation as IEEE has it.");
     v("lower.disable", lower.disable, kOutput,
-      "Rows of the target's table of lowerings to leave out, and rules of elements, a+b, with - for "
+      "Rows of the target's table of lowerings to leave out, and rules of elements, a+b, with - "
+      "for "
       "spaces. For measuring what one gains, and for finding the one that breaks something.");
     v("collectives.async", collectives.async, kOutput,
       "Collectives of CPU devices with a link between them run beside the compute that does not "

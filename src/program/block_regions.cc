@@ -1,13 +1,10 @@
 // Native regions on a grid of threads: which loops are one kernel, run by one block.
 #include "program/cost.h"
 #include "program/regions.h"
+#include "program/target_gpu.h"
 
 namespace weft::program {
 namespace {
-
-constexpr size_t kLoopCode = 3000;         // instructions of all kernels in a loop
-constexpr int64_t kLoopArrayBytes = 8192;  // of one kernel
-constexpr int64_t kLoopCopyBytes = 1 << 18;
 
 // Its steps can run in one block, which is sooner done than with a launch each by all cores.
 bool IsBlockRegion(const Program& program, const Step& loop, const TargetInfo& target) {
@@ -18,17 +15,17 @@ bool IsBlockRegion(const Program& program, const Step& loop, const TargetInfo& t
     if (auto* launch = std::get_if<KernelStep>(&step.op)) {
       const Kernel& kernel = program.kernels[launch->kernel];
       code += kernel.code.size();
-      fits = fits && SharedArrayBytes(kernel) <= kLoopArrayBytes;
+      fits = fits && SharedArrayBytes(kernel) <= GpuFigures::kLoopArrayBytes;
     } else if (std::holds_alternative<CopyStep>(step.op) ||
                std::holds_alternative<FillStep>(step.op)) {
-      fits = fits && step.uses[0].slice.size <= kLoopCopyBytes;
+      fits = fits && step.uses[0].slice.size <= GpuFigures::kLoopCopyBytes;
     } else {
       fits = fits && RunsInRegion(step);
     }
   };
   ForEachStep(op.condition, check);
   ForEachStep(op.body, check);
-  if (!fits || code > kLoopCode) return false;
+  if (!fits || code > GpuFigures::kLoopCode) return false;
   GridCost cost = CostOnGrid(program, loop, target);
   return cost.in_block <= cost.launched;
 }

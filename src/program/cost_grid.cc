@@ -31,18 +31,14 @@ int64_t SharedArrayBytes(const Kernel& kernel) {
 namespace {
 
 GridCost CostOnGrid(const Program& program, const std::vector<Step>& steps,
-                const TargetInfo& target);
+                    const TargetInfo& target);
 
 }  // namespace
 
 GridCost CostOnGrid(const Program& program, const Step& step, const TargetInfo& target) {
-  // Of a core's instructions, what the few warps of one block get done; as much for each thread.
-  constexpr double kBusy = 0.25;
-  constexpr double kHostTurns =
-      5;  // launches that reading a predicate on the host takes as long as
-  constexpr double kBytesAtOnce = 16, kUnknownTrips = 16;
   double of_core = target.f32_flops / 2 / static_cast<double>(target.cores);
-  double of_thread = kBusy * of_core / static_cast<double>(GpuFigures::kLoopThreads);
+  double of_thread =
+      GpuFigures::kBlockShare * of_core / static_cast<double>(GpuFigures::kLoopThreads);
   auto spread = [&](double work, double iterations, double most) {
     return work / (of_thread * std::clamp(iterations, 1.0, most));
   };
@@ -55,24 +51,25 @@ GridCost CostOnGrid(const Program& program, const Step& step, const TargetInfo& 
     double all = static_cast<double>(GridSize(kernel)) * threads;
     // Iterations of a grid with thread loops follow each other in one block.
     bool by_blocks = HasThreadLoops(kernel);
-    cost.in_block = spread(work, by_blocks ? threads : all, static_cast<double>(GpuFigures::kLoopThreads));
+    cost.in_block =
+        spread(work, by_blocks ? threads : all, static_cast<double>(GpuFigures::kLoopThreads));
     cost.launched = target.launch_seconds + spread(work, all, machine);
   } else if (auto* loop = std::get_if<WhileStep>(&step.op)) {
-    double trips = loop->trip_count ? static_cast<double>(*loop->trip_count) : kUnknownTrips;
+    double trips = static_cast<double>(loop->trip_count.value_or(16));  // as WorkOf has it
     GridCost condition = CostOnGrid(program, loop->condition, target);
     GridCost body = CostOnGrid(program, loop->body, target);
     cost.in_block = trips * (condition.in_block + body.in_block);
-    cost.launched =
-        trips * (condition.launched + body.launched + kHostTurns * target.launch_seconds);
+    cost.launched = trips * (condition.launched + body.launched +
+                             GpuFigures::kHostTurns * target.launch_seconds);
   } else if (auto* branches = std::get_if<ConditionalStep>(&step.op)) {
     for (const auto& branch : branches->branches) {
       GridCost one = CostOnGrid(program, branch, target);
       cost.in_block = std::max(cost.in_block, one.in_block);
       cost.launched = std::max(cost.launched, one.launched);
     }
-    cost.launched += kHostTurns * target.launch_seconds;
+    cost.launched += GpuFigures::kHostTurns * target.launch_seconds;
   } else if (!step.uses.empty()) {
-    double pieces = static_cast<double>(step.uses[0].slice.size) / kBytesAtOnce;
+    double pieces = static_cast<double>(step.uses[0].slice.size) / GpuFigures::kBytesAtOnce;
     cost.in_block = spread(pieces, pieces, static_cast<double>(GpuFigures::kLoopThreads));
     cost.launched = target.launch_seconds + spread(pieces, pieces, machine);
   }
@@ -82,7 +79,7 @@ GridCost CostOnGrid(const Program& program, const Step& step, const TargetInfo& 
 namespace {
 
 GridCost CostOnGrid(const Program& program, const std::vector<Step>& steps,
-                const TargetInfo& target) {
+                    const TargetInfo& target) {
   GridCost cost;
   for (const Step& step : steps) {
     GridCost one = CostOnGrid(program, step, target);

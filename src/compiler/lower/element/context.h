@@ -54,7 +54,7 @@ struct Index {
 };
 
 inline constexpr std::string_view kDivisionByFloats = "division-by-floats";  // integers.cc
-inline constexpr std::string_view kBitmapLookup = "bitmap-lookup";            // memory.cc
+inline constexpr std::string_view kBitmapLookup = "bitmap-lookup";           // memory.cc
 
 struct ElementContext {
   // `the_value_ranges`: what is known of indices; null: nothing.

@@ -26,8 +26,8 @@ bool LoopDistributor::IsBeyond(int64_t place) const {
   return reversed_from_ ? place <= first_ : place >= first_ + bounds_.trips - 1;
 }
 
-// Rows go down where `reversed_from_`: what is not written yet is at most the row of the round, else
-// at least. `x` less the row where `negated`. No sum wraps around: rows and `kFar` are small.
+// Rows go down where `reversed_from_`: what is not written yet is at most the row of the round,
+// else at least. `x` less the row where `negated`. No sum wraps around: rows and `kFar` are small.
 bool LoopDistributor::IsAway(const Instruction& x, bool negated) {
   constexpr int64_t kFar = std::numeric_limits<int32_t>::max() / 2;
   bool least_zero = negated == reversed_from_.has_value();
@@ -36,8 +36,8 @@ bool LoopDistributor::IsAway(const Instruction& x, bool negated) {
   }
   if (!IsOneNumber(x) || !IsSame(x) || rows_ > kFar) return false;
   checks_.push_back({&x, least_zero ? hlo::Direction::kGe : hlo::Direction::kLe, 0});
-  checks_.push_back({&x, least_zero ? hlo::Direction::kLe : hlo::Direction::kGe,
-                     least_zero ? kFar : -kFar});
+  checks_.push_back(
+      {&x, least_zero ? hlo::Direction::kLe : hlo::Direction::kGe, least_zero ? kFar : -kFar});
   return true;
 }
 
@@ -98,11 +98,10 @@ bool LoopDistributor::CanBeVersioned() const {
     bool stored = std::ranges::any_of(stores_, [&](const ElementStore& s) { return s.k == k; });
     if (!stored && !loop_.IsInvariant(k) && k != bounds_.index) return false;
   }
-  return !loop_.op->IsRoot() &&
-         std::ranges::all_of(loop_.op->users(), [](const Instruction* user) {
-           return user->op() == Op::kGetTupleElement && user->sharding() == nullptr &&
-                  !HasControlDependencies(*user);
-         });
+  return !loop_.op->IsRoot() && std::ranges::all_of(loop_.op->users(), [](const Instruction* user) {
+    return user->op() == Op::kGetTupleElement && user->sharding() == nullptr &&
+           !HasControlDependencies(*user);
+  });
 }
 
 // What is the same in all rounds, before the loop.
@@ -141,10 +140,9 @@ Result<Instruction*> LoopDistributor::AddVersion(std::string_view name, Computat
   Instruction* state = TRY(b.Parameter(0, shape));
   std::vector<Instruction*> init, results;
   for (int64_t k = 0; k < loop_.size(); ++k) {
-    init.push_back(k == bounds_.index
-                       ? b.ScalarConstant(shape.tuple_element(k).dtype(),
-                                          static_cast<double>(bounds_.init))
-                       : TRY(b.GetTupleElement(state, k)));
+    init.push_back(k == bounds_.index ? b.ScalarConstant(shape.tuple_element(k).dtype(),
+                                                         static_cast<double>(bounds_.init))
+                                      : TRY(b.GetTupleElement(state, k)));
   }
   Instruction* tuple = TRY(b.Tuple(init));
   hlo::WhileAttrs attrs{.condition = condition, .body = body};
@@ -160,10 +158,10 @@ Result<Instruction*> LoopDistributor::Version() {
   Computation& parent = *loop_.op->parent();
   hlo::Module& module = *parent.module();
   hlo::CloneMap map;
-  Computation* condition = hlo::CloneComputation(
-      *loop_.condition, module, map, module.UniqueName("any_order_condition"), &parent);
-  Computation* body = hlo::CloneComputation(*loop_.body, module, map,
-                                            module.UniqueName("any_order_body"), &parent);
+  Computation* condition = hlo::CloneComputation(*loop_.condition, module, map,
+                                                 module.UniqueName("any_order_condition"), &parent);
+  Computation* body =
+      hlo::CloneComputation(*loop_.body, module, map, module.UniqueName("any_order_body"), &parent);
   Instruction* free = TRY(AddVersion("any_order", condition, body));
   Instruction* bound = TRY(AddVersion("in_order", loop_.condition, loop_.body));
   Builder b(parent, loop_.op, loop_.op);
@@ -179,10 +177,9 @@ Result<Instruction*> LoopDistributor::Version() {
     auto store = std::ranges::find(stores_, k, &ElementStore::k);
     Instruction* with =
         store != stores_.end() ? TRY(b.GetTupleElement(either, store - stores_.begin()))
-        : k == bounds_.index
-            ? b.ScalarConstant(user->shape().dtype(),
-                               static_cast<double>(bounds_.init + bounds_.trips))
-            : TRY(ReadInit(loop_, k));
+        : k == bounds_.index   ? b.ScalarConstant(user->shape().dtype(),
+                                                  static_cast<double>(bounds_.init + bounds_.trips))
+                               : TRY(ReadInit(loop_, k));
     user->ReplaceAllUsesWith(with);
     parent.Remove(user);
   }

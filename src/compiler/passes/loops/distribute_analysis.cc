@@ -197,7 +197,9 @@ bool LoopDistributor::FindMoved() {
   });
   return !stores_.empty();
 }
-bool LoopDistributor::IsLeaf(const Instruction& i) const { return available_.contains(&i) && !IsBatched(i); }
+bool LoopDistributor::IsLeaf(const Instruction& i) const {
+  return available_.contains(&i) && !IsBatched(i);
+}
 bool LoopDistributor::IsStack(const Instruction& i) const {
   return carried_.contains(&i) && !available_.contains(&i) && IsOneNumber(i);
 }
@@ -218,8 +220,8 @@ bool LoopDistributor::IsOfUse() const {
                          bounds_.trips >= kVectorReduce;
   VLOG("pass", 3) << loop_.op->name() << (is_of_use ? " is" : " is not")
                   << " distributed: a round's cost behind it " << goes << ", in it " << stays
-                  << ", arrays between " << stacks << " of " << bytes << " bytes, "
-                  << bounds_.trips << " rounds";
+                  << ", arrays between " << stacks << " of " << bytes << " bytes, " << bounds_.trips
+                  << " rounds";
   return is_of_use;
 }
 

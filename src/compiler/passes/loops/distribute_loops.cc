@@ -88,8 +88,7 @@ Result<Instruction*> LoopDistributor::InnerRows(Builder& b, const NumberLoop& in
 Status LoopDistributor::ComputeBehind() {
   // Behind the elements of the loop's result that are read for stacks.
   Instruction* place = loop_.op->next();
-  while (place != nullptr && place->op() == Op::kGetTupleElement &&
-         place->operand(0) == loop_.op) {
+  while (place != nullptr && place->op() == Op::kGetTupleElement && place->operand(0) == loop_.op) {
     place = place->next();
   }
   Builder b(*loop_.op->parent(), place, loop_.op);
@@ -108,7 +107,8 @@ Status LoopDistributor::ComputeBehind() {
 }
 
 // The rows that the loop wrote, the others as they were before it.
-Result<Instruction*> LoopDistributor::UpdateRows(Builder& b, const ElementStore& store, Instruction* all) {
+Result<Instruction*> LoopDistributor::UpdateRows(Builder& b, const ElementStore& store,
+                                                 Instruction* all) {
   hlo::SliceAttrs rows{.slice = {{.start = first_, .limit = first_ + bounds_.trips}}};
   Instruction* written = TRY(b.Add(Op::kSlice, {all}, std::move(rows)));
   Instruction* start = b.ScalarConstant(DType::kS32, static_cast<double>(first_));
@@ -130,8 +130,7 @@ Status LoopDistributor::DropStores() {
   Builder b(*loop_.body, root, root);
   std::vector<int64_t> kept;
   for (int64_t k = 0; k < loop_.size(); ++k) {
-    bool is_stored =
-        std::ranges::any_of(stores_, [&](const ElementStore& s) { return s.k == k; });
+    bool is_stored = std::ranges::any_of(stores_, [&](const ElementStore& s) { return s.k == k; });
     if (!is_stored) kept.push_back(k);
   }
   for (const ElementStore& store : stores_) {

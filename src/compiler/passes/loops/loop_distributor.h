@@ -1,6 +1,6 @@
 // Loop distribution, one loop: what can be computed behind it, and the change. distribute_loops.cc
-// has the change, distribute_analysis.cc what stays and what goes, anti_dependence.cc which reads of
-// arrays that the loop writes are reads of what was there before.
+// has the change, distribute_analysis.cc what stays and what goes, anti_dependence.cc which reads
+// of arrays that the loop writes are reads of what was there before.
 #pragma once
 
 #include <cstdint>
@@ -101,7 +101,8 @@ class LoopDistributor {
   std::unordered_set<const hlo::Instruction*> carried_, available_, moved_;
   std::vector<hlo::Instruction*> kept_;
   std::unordered_map<const hlo::Instruction*, NumberLoop> inner_;
-  std::unordered_map<const hlo::Instruction*, std::vector<hlo::Instruction*>> inner_rows_;  // behind
+  std::unordered_map<const hlo::Instruction*, std::vector<hlo::Instruction*>>
+      inner_rows_;  // behind
   hlo::CloneMap behind_;
 };
 
