@@ -14,6 +14,15 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
+namespace {
+
+bool IsBelowZero(const Instruction& i, const Instruction& x) {
+  return i.op() == Op::kCompare && i.operand(0) == &x && IntegerValue(*i.operand(1)) == 0 &&
+         i.attrs<hlo::CompareAttrs>().direction == hlo::Direction::kLt;
+}
+
+}  // namespace
+
 // Computed from what stays as it is: the same in all rounds.
 bool LoopDistributor::IsSame(const Instruction& i) const {
   if (IsArrayThatStays(i)) return true;
@@ -67,7 +76,12 @@ bool LoopDistributor::IsNotYetWritten(const Instruction& place) {
       bool all = (p.op() == Op::kMaximum) == reversed_from_.has_value();
       return all ? both(*p.operand(0), *p.operand(1)) : either(*p.operand(0), *p.operand(1));
     }
-    case Op::kSelect: return both(*p.operand(1), *p.operand(2));
+    case Op::kSelect:
+      // An index from the end where it is below zero, which no row ahead is.
+      if (!reversed_from_ && IsBelowZero(*p.operand(0), *p.operand(2))) {
+        return IsNotYetWritten(*p.operand(2));
+      }
+      return both(*p.operand(1), *p.operand(2));
     default: return false;
   }
 }
