@@ -53,9 +53,9 @@ Result<Instruction*> LoopDistributor::Rows(Builder& b, Instruction& i) {
   }
   Shape shape(i.shape().dtype(), {rows_});
   if (i.IsConstant()) return InAllRows(b, TRY(Whole(i)), rows_);
-  if (IsCounter(i)) {
+  if (IsCounter(i) || &i == index_) {
     Instruction* row = TRY(b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = 0}, &shape));
-    if (!reversed_from_) return row;
+    if (!reversed_from_ || &i == index_) return row;
     Instruction* from = TRY(b.Fill(shape, static_cast<double>(*reversed_from_)));
     return b.Add(Op::kSubtract, {from, row});
   }
