@@ -62,6 +62,7 @@ Result<Instruction*> LoopDistributor::Rows(Builder& b, Instruction& i) {
   if (IsState(i)) return InAllRows(b, TRY(Whole(i)), rows_);
   if (IsRowRead(i)) return ReadInit(loop_, i.operand(0)->tuple_index());
   if (i.op() == Op::kReshape || i.op() == Op::kBroadcast) return behind_.Find(i.operand(0));
+  if (IsElementRead(i) && IsSame(i)) return InAllRows(b, TRY(Outside(b, i)), rows_);
   if (IsElementRead(i)) {
     return GatherRows(b, TRY(Whole(*i.operand(0))), behind_.Find(i.operand(1)));
   }
