@@ -44,10 +44,6 @@ Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);
 // order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
 // scaled-dot become such dots. Dots of dynamic shapes stay; needs: normalize-layouts.
 Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
-// An element read at one of two places, as a select says, that are both read in the same
-// computation becomes the one or the other of what was read; needs: simplify-ranges before it, or
-// indices are not what they will be; not scheduled (else it does nothing).
-Result<bool> ChooseReads(hlo::Module&, const PassContext&);
 // Collectives that nobody reads go, equal ones of one computation become one, small all-reduces of
 // the same groups that do not depend on each other become one of several arrays. What has control
 // dependencies or scheduling annotations stays; needs: not scheduled (else it does nothing).
@@ -175,10 +171,6 @@ Result<bool> RecognizeAttention(hlo::Module&, const PassContext&);
 Result<bool> RecognizeComposites(hlo::Module&, const PassContext&);
 // Complex cosh and sinh where they are written as sums of exponentials; needs: inline-calls.
 Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
-// In a loop's body, a comparison of the last state of a loop inside that repeats one of the two
-// parts of its condition, and reads elements at an index, is made only where the other part ended
-// the loop; needs: separate-computations; not scheduled (else it does nothing).
-Result<bool> RecognizeLoopEnds(hlo::Module&, const PassContext&);
 // State of a loop that a select changes at one index alone, by a comparison of an iota with a
 // scalar, is updated there (dynamic-update-slice); so are integers to which such a predicate is
 // added. Arrays that fit a few vector registers stay; needs: simplify-while, which has iotas where

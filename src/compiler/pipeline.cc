@@ -18,7 +18,6 @@ constexpr Pass kPasses[] = {
     {"cancel-exponentials", CancelExponentials},
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
-    {"choose-reads", ChooseReads},
     {"combine-collectives", CombineCollectives},
     {"decompose-collectives", DecomposeCollectives},
     {"distribute-loops", DistributeLoops},
@@ -46,7 +45,6 @@ constexpr Pass kPasses[] = {
     {"recognize-attention", RecognizeAttention},
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
-    {"recognize-loop-ends", RecognizeLoopEnds},
     {"recognize-point-updates", RecognizePointUpdates},
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
@@ -112,8 +110,6 @@ constexpr std::string_view kNativeAfter[] = {
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "simplify-ranges",        // behind separate-computations: one caller, one range
     "distribute-loops",       // behind simplify-ranges: the counter itself is the index
-    "choose-reads",  // these behind simplify-ranges: indices that are the same look the same
-    "recognize-loop-ends",
     "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",

@@ -144,8 +144,7 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback(
         [machine](llvm::StringRef name, llvm::FunctionPassManager& passes,
                   llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-          return AddBranchPass(name, passes) || AddGuardPass(name, passes) ||
-                 AddInductionPass(name, passes) || AddLoopPass(name, passes) ||
+          return AddInductionPass(name, passes) || AddLoopPass(name, passes) ||
                  AddMinMaxPass(name, machine, passes);
         });
   }

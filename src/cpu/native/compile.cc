@@ -40,13 +40,10 @@ constexpr std::string_view kLoopPasses =
     "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-simplify,weft-loop-versioning,simplifycfg,weft-guard-widening,simplifycfg,early-cse,"
-    "weft-silent-store-elimination,weft-sink-select-into-minmax,loop-simplify,"
-    "weft-avoid-if-conversion,weft-strided-loads,weft-pointer-induction,loop-vectorize,"
+    "simplifycfg,early-cse,loop-simplify,weft-pointer-induction,loop-vectorize,"
     "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-select-to-branch,weft-split-select-"
-    "condition,"
+    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-split-select-condition,"
     "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax,"
     "weft-hide-hashed-induction)";
 
