@@ -48,7 +48,6 @@ constexpr Pass kPasses[] = {
     {"recognize-point-updates", RecognizePointUpdates},
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
-    {"recognize-topk", RecognizeTopK},
     {"scatter-all-reduces", ScatterAllReduces},
     {"schedule", Schedule},
     {"select-by-masks", SelectByMasks},
@@ -92,7 +91,6 @@ constexpr std::string_view kNativeBefore[] = {
     "canonicalize-convolutions",
     "simplify",
     "recognize-slices",
-    "recognize-topk",
     "simplify-conditionals",
     "nest-flat-loops",  // before simplify-while, which takes constants out of the state
     "simplify-while",
