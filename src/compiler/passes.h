@@ -53,12 +53,12 @@ Result<bool> CombineCollectives(hlo::Module&, const PassContext&);
 // inline-calls, not scheduled (else it does nothing).
 Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // Loop distribution: numbers that a loop of known trip count only collects, one a round in an array
-// of which it reads no row that it has written, are computed behind it for all rounds at once, where
-// that is more work than what stays; what they need of the rounds is collected in their place. Rows
-// at distances that are not known are read by one of two loops (loop versioning). Counted loops over
-// numbers inside of it go too and run for all rounds at once (outer-loop vectorization); needs:
-// simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code after it;
-// not scheduled (else it does nothing).
+// of which it reads no row that it has written, are computed behind it for all rounds at once,
+// where that is more work than what stays; what they need of the rounds is collected in their
+// place. Rows at distances that are not known are read by one of two loops (loop versioning).
+// Counted loops over numbers inside of it go too and run for all rounds at once (outer-loop
+// vectorization); needs: simplify-ranges before it, which leaves the counter as the index;
+// eliminate-dead-code after it; not scheduled (else it does nothing).
 Result<bool> DistributeLoops(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives run two iterations in one, so that a transfer of
 // the one is hidden by compute of the other; of an odd count the first iteration is peeled. Copies

@@ -25,13 +25,13 @@ struct RegionLimits {
   size_t prologue_steps = 64;     // looked at
 };
 
-// The regions of a target: of CPUs as below, by their usual limits; of GPUs loops that one block has
-// sooner done than launches of their steps by all cores (block_regions.cc).
+// The regions of a target: of CPUs as below, by their usual limits; of GPUs loops that one block
+// has sooner done than launches of their steps by all cores (block_regions.cc).
 void ChooseRegions(Program& program, const TargetInfo& target);
 
-// Of CPUs. A region is a `while` of kernels, copies, fills, ifs and whiles of little code each. Copies and
-// fills before it that set its state become its prologue, and move next to it: what a counter
-// starts at says which indices are in range. Replaces what regions there were.
+// Of CPUs. A region is a `while` of kernels, copies, fills, ifs and whiles of little code each.
+// Copies and fills before it that set its state become its prologue, and move next to it: what a
+// counter starts at says which indices are in range. Replaces what regions there were.
 void ChooseRegions(Program& program, const RegionLimits& limits = {});
 
 }  // namespace weft::program
