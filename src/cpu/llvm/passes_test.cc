@@ -3,10 +3,24 @@
 
 #include "base/str.h"
 #include "cpu/llvm/llvm.h"
+#include "cpu/native/compile.h"
 #include "cpu/native/testing.h"
 
 namespace weft::cpu {
 namespace {
+
+TEST(Passes, DisabledOnesAreLeftOut) {
+  const RenderedModule loops{.loops = true, .kernels = 1}, kernels{.kernels = 1};
+  const std::string first[] = {"weft-pointer-induction"}, last[] = {"weft-lower-ieee-minmax"};
+  std::string usual = *PassesOf(loops), without = *PassesOf(loops, first);
+  EXPECT_TRUE(usual.contains(first[0]));
+  EXPECT_FALSE(without.contains(first[0]));
+  EXPECT_EQ(usual.size(), without.size() + first[0].size() + 1);
+  EXPECT_EQ(*PassesOf(kernels, first), *PassesOf(kernels));
+  EXPECT_TRUE(PassesOf(kernels, last)->ends_with("weft-branch-on-nan-minmax)"));
+  const std::string wrong[] = {"licm"};
+  EXPECT_FALSE(PassesOf(loops, wrong));
+}
 
 #if defined(__aarch64__)
 std::string CodeForNeoverse(const std::string& text, const std::string& passes) {
