@@ -10,7 +10,9 @@ namespace weft::cpu {
 namespace {
 
 TEST(Passes, DisabledOnesAreLeftOut) {
-  const RenderedModule loops{.loops = true, .kernels = 1}, kernels{.kernels = 1};
+  RenderedModule loops, kernels;
+  loops.loops = true;
+  loops.kernels = kernels.kernels = 1;
   const std::string first[] = {"weft-pointer-induction"}, last[] = {"weft-lower-ieee-minmax"};
   std::string usual = *PassesOf(loops), without = *PassesOf(loops, first);
   EXPECT_TRUE(usual.contains(first[0]));
