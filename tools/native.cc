@@ -21,6 +21,7 @@ Result<NativeModule> CompileNative(const hlo::Module& module,
   inspect::CompileWatch* watch = native_hooks.watch;
   compiler::RunnerHooks hooks;
   runtime::LoadOptions load;
+  load.disabled_passes = options.cpu.disable;
   if (watch != nullptr) {
     hooks = watch->Hooks();
     load.show = watch->ShowCode();

@@ -20,19 +20,22 @@ void Write(std::string_view text) {
 }
 
 Result<std::string> TextOf(const program::Program& program, std::string_view emit,
-                           const program::TargetInfo& target) {
+                           const program::TargetInfo& target,
+                           const compiler::CompileOptions& options) {
+  if (emit == "asm") return cpu::AssemblyText(program, target, options.cpu.disable);
   if (emit == "llvm") return cpu::LlvmText(program, target);
   return emit == "cuda" ? gpu::RenderProgram(program).text : program::Print(program);
 }
 
 // "FILE target program-hash code-hash", or "FILE target error hash-of-the-message".
 std::string DigestLine(const std::string& file, const std::string& name,
-                       const program::TargetInfo& target, const compiler::CompileOptions& options) {
+                       const program::TargetInfo& target, const compiler::CompileOptions& options,
+                       std::string_view form) {
   auto digests = [&]() -> Result<std::string> {
     std::unique_ptr<hlo::Module> module = TRY(LoadModule(file));
     compiler::Compiled compiled = TRY(compiler::Compile(*module, options, target));
-    bool gpu = target.kind == program::TargetKind::kGpu;
-    std::string code = TRY(TextOf(compiled.program, gpu ? "cuda" : "llvm", target));
+    std::string_view emit = form == "asm" ? form : target.RunsOnHost() ? "llvm" : "cuda";
+    std::string code = TRY(TextOf(compiled.program, emit, target, options));
     constexpr size_t kDigits = 16;
     return StrCat(Digest::Hex(program::Print(compiled.program)).substr(0, kDigits), " ",
                   Digest::Hex(code).substr(0, kDigits));
@@ -43,7 +46,7 @@ std::string DigestLine(const std::string& file, const std::string& name,
 }
 
 Result<int> PrintDigests(const std::vector<std::string>& files, std::string_view targets,
-                         const compiler::CompileOptions& options) {
+                         const compiler::CompileOptions& options, std::string_view form) {
   std::vector<std::pair<std::string, program::TargetInfo>> known;
   while (!targets.empty()) {
     std::string_view name = targets.substr(0, targets.find(','));
@@ -54,7 +57,7 @@ Result<int> PrintDigests(const std::vector<std::string>& files, std::string_view
     std::string lines;
     for (const auto& [name, target] : known) {
       StrAppend(lines, lines.empty() ? "" : "\n",
-                DigestLine(files[static_cast<size_t>(i)], name, target, options));
+                DigestLine(files[static_cast<size_t>(i)], name, target, options, form));
     }
     return lines;
   });
@@ -62,10 +65,12 @@ Result<int> PrintDigests(const std::vector<std::string>& files, std::string_view
 }
 
 Status CheckEmit(std::string_view emit, const program::TargetInfo& target) {
-  bool on_cpu = target.kind == program::TargetKind::kCpu;
-  bool known = emit == "program" || emit == "llvm" || emit == "cuda";
-  if (!known) return InvalidArgument("unknown form: ", emit, "; known are program, llvm, cuda");
-  if (emit == "llvm" && !on_cpu) return InvalidArgument("--emit=llvm is for CPUs");
+  bool on_cpu = target.RunsOnHost();
+  bool known = emit == "program" || emit == "llvm" || emit == "cuda" || emit == "asm";
+  if (!known)
+    return InvalidArgument("unknown form: ", emit, "; known are program, llvm, asm, cuda");
+  if ((emit == "llvm" || emit == "asm") && !on_cpu)
+    return InvalidArgument("--emit=", emit, " is for CPUs");
   if (emit == "cuda" && on_cpu) return InvalidArgument("--emit=cuda is for GPUs: --target=h200");
   return {};
 }
@@ -83,7 +88,7 @@ Result<int> RunProgram(Args args) {
     std::vector<std::string> more = TRY(ReadList(list));
     files.insert(files.end(), more.begin(), more.end());
   }
-  if (digest) return PrintDigests(files, target, options);
+  if (digest) return PrintDigests(files, target, options, emit);
   if (files.size() > 1) return InvalidArgument("several files are for --digest");
   program::TargetInfo info = TRY(FindTarget(target));
   TRY(CheckEmit(emit, info));
@@ -96,7 +101,7 @@ Result<int> RunProgram(Args args) {
     }
     for (const compiler::LoweringChoice& choice : compiled.choices) Write(ToString(choice));
     if (copies || why) return {};
-    Write(TRY(TextOf(compiled.program, emit, info)));
+    Write(TRY(TextOf(compiled.program, emit, info, options)));
     return {};
   }();
   if (status) return kOk;
@@ -106,8 +111,9 @@ Result<int> RunProgram(Args args) {
 
 }  // namespace
 
-constexpr Command kProgramCommand = {"program", "prints the Program that a module is lowered to",
-                                     R"(usage: weft program [--target=T] [--emit=program|llvm|cuda]
+constexpr Command kProgramCommand = {
+    "program", "prints the Program that a module is lowered to",
+    R"(usage: weft program [--target=T] [--emit=program|llvm|asm|cuda]
                     [--copies] [--why] [--options=k=v,...] FILE
        weft program --digest [--target=T,T] [--files-from LIST] FILE...
 
@@ -116,13 +122,14 @@ that is made of it.
 
   --target=T        the machine: cpu (this one, the default), generic (any CPU), cpu-avx512,
                     cpu-neon, a100, h200, b200, rtx5090
-  --emit=F          program (the default), llvm (LLVM IR, for cpu), cuda (CUDA C, for GPUs)
+  --emit=F          program (the default), llvm (LLVM IR, for CPUs), asm (machine code, for
+                    CPUs of this architecture), cuda (CUDA C, for GPUs)
   --copies          instead, a line for each copy that the program makes: bytes, place, reason
   --why             instead, how each instruction is lowered: the row of the target's table that
                     took it and its reason, then why the rows before it refused
   --options=k=v,... compile options
   --digest          instead, hashes of the Program and its code, a line for each file and target
-                    (--target=a,b); for `./dev replay`
+                    (--target=a,b); for `./dev replay`. With --emit=asm of the machine code
   --files-from LIST with --digest: the files named in LIST, one a line (`-`: standard input)
 
 examples:
@@ -130,6 +137,6 @@ examples:
   weft program --target=h200 --emit=cuda model.hlo
   weft program --why --target=cpu-avx512 model.hlo
 )",
-                                     RunProgram};
+    RunProgram};
 
 }  // namespace weft::tools

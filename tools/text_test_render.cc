@@ -104,7 +104,7 @@ TestOutcome RunRender(const TestCase& test) {
     program::TargetInfo target = TRY(FindTarget(settings.target));
     program::Program program = TRY(CompileFor(test, settings, target));
     std::string text = program::Print(program);
-    if (target.kind == program::TargetKind::kGpu) {
+    if (!target.RunsOnHost()) {
       text = gpu::RenderProgram(program).text;
       TRY(CompileCuda(text, target.name));
     }

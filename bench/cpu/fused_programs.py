@@ -585,3 +585,93 @@ def rational_f64():
     top = ((((x * 0.1 + 0.3) * x + 0.7) * x + 1.1) * x + 1.3) * x + 1.7
     return top / (((x * 0.2 + 0.5) * x + 0.9) * x * x + 2.0)
   return run, (uniform(1 << 20, low=-1, dtype=F64),)
+
+
+# Places by division, and small tables.
+
+
+@program("division of places", tolerance=1e-5)
+def decimated_sum():
+  return lambda x, step: jnp.sum(jnp.where(jnp.arange(x.shape[0]) % step == 0, x, 0)), (normal(1 << 18), I32(7))
+
+
+@program("division of places", tolerance=0)
+def square_wave():
+  return lambda x, width: jnp.where(jnp.arange(x.shape[0]) // width % 2 == 0, x, -x), (normal(1 << 18), I32(100))
+
+
+@program("division of places", tolerance=1e-6)
+def saw_tooth():
+  return lambda x, period: x * (jnp.arange(x.shape[0]) % period) / period, (normal(1 << 18), I32(441))
+
+
+@program("small tables", tolerance=0)
+def complement_of_bases():
+  table = np.array([3, 2, 1, 0], I32)
+  return lambda x: jnp.asarray(table)[x][::-1], (random().integers(0, 4, 1 << 18).astype(I32),)
+
+
+@program("small tables", tolerance=0)
+def vowels():
+  table = np.isin(np.arange(26), [0, 4, 8, 14, 20])
+  return lambda x: jnp.sum(jnp.asarray(table)[x]), (random().integers(0, 26, 1 << 18).astype(I32),)
+
+
+@program("small tables", tolerance=0)
+def logic_gate():
+  table = np.array([0, 1, 1, 0, 1, 0, 0, 1], I32)
+  def f(a, b, c):
+    return jnp.asarray(table)[a + 2 * b + 4 * c]
+  return f, tuple(random(s).integers(0, 2, 1 << 18).astype(I32) for s in range(3))
+
+
+# Idioms of NumPy's.
+
+
+@program("first of a sorted array", tolerance=0)
+def smallest_of_rows():
+  return lambda x: jnp.sort(x, axis=1)[:, :8], (normal(256, 1024),)
+
+
+@program("first of a sorted array", tolerance=0)
+def nearest_places():
+  return lambda x: jnp.argsort(jnp.abs(x), axis=1)[:, :5], (normal(128, 2048),)
+
+
+@program("first of a sorted array", tolerance=0)
+def lowest_of_many():
+  return lambda x: jnp.sort(x)[:100], (normal(1 << 16),)
+
+
+@program("places that are known", tolerance=0)
+def every_third():
+  places = np.arange(0, 3 << 16, 3)
+  return lambda x: jnp.take(x, places) * 2, (normal(3 << 16),)
+
+
+@program("places that are known", tolerance=0)
+def mirrored_edges():
+  n = 1 << 16
+  places = np.concatenate([np.arange(8, 0, -1), np.arange(n), np.arange(n - 2, n - 10, -1)])
+  return lambda x: x[places] + 1, (normal(n),)
+
+
+@program("places that are known", tolerance=0)
+def halves_swapped():
+  places = np.roll(np.arange(1 << 17), 1 << 16)
+  return lambda x: x[places] - x, (normal(1 << 17),)
+
+
+@program("hyperbolic functions of complex numbers", tolerance=1e-5)
+def complex_cosh():
+  return lambda x: jnp.cosh(x), (normal(1 << 16) + 1j * normal(1 << 16, seed=1),)
+
+
+@program("hyperbolic functions of complex numbers", tolerance=1e-5)
+def complex_sinh():
+  return lambda x: jnp.sinh(x), (normal(1 << 16) + 1j * normal(1 << 16, seed=1),)
+
+
+@program("hyperbolic functions of complex numbers", tolerance=1e-5)
+def complex_cosine():
+  return lambda x: jnp.cos(x) * jnp.sin(x), (normal(1 << 16) + 1j * normal(1 << 16, seed=1),)

@@ -10,6 +10,7 @@ import spelling_arrays  # this and the next add to the list
 import spelling_kinds
 import spelling_matrices
 import spelling_numbers
+import spelling_places
 import spelling_solvers
 import spelling_steps
 from spelling_programs import PROGRAMS

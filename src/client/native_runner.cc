@@ -87,6 +87,7 @@ Result<std::unique_ptr<NativeRunner>> NativeRunner::Create(Client& client,
   watch.Lowered(compiled);
   runner->module_ = std::move(compiled.module);
   runtime::LoadOptions load;
+  load.disabled_passes = options.cpu.disable;
   load.cache = client.object_cache();
   load.show = watch.ShowCode();
   load.cancel = watch.cancel();

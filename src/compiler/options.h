@@ -27,6 +27,10 @@ struct OptimizeOptions {
   bool cancel_exponentials = false;
 };
 
+struct LowerOptions {
+  std::vector<std::string> disable;
+};
+
 struct CollectiveOptions {
   bool async = true;
   int64_t link = 0;
@@ -35,6 +39,7 @@ struct CollectiveOptions {
 struct CpuOptions {
   bool native = true;
   bool flush_subnormals = false;
+  std::vector<std::string> disable;
 };
 
 struct GpuOptions {
@@ -54,6 +59,7 @@ enum class FieldRole : uint8_t { kOutput, kDiagnostic };
 struct CompileOptions {
   PipelineOptions pipeline;
   OptimizeOptions optimize;
+  LowerOptions lower;
   CollectiveOptions collectives;
   CpuOptions cpu;
   GpuOptions gpu;
@@ -88,6 +94,9 @@ struct CompileOptions {
       "Cancels exponentials: log(exp(x)) is x, exp(x) / exp(y) is exp(x - y) and the like, even "
       "where exp(x) overflows or underflows. For JAX it is on, as in XLA; turn it off for each "
       "operation as IEEE has it.");
+    v("lower.disable", lower.disable, kOutput,
+      "Rows of the target's table of lowerings to leave out, and rules of elements, a+b, with - "
+      "for spaces. For measuring what one gains, and for finding the one that breaks something.");
     v("collectives.async", collectives.async, kOutput,
       "Collectives of CPU devices with a link between them run beside the compute that does not "
       "need them, which is put in an order that leaves them the time. Turn off to have each end "
@@ -100,6 +109,9 @@ struct CompileOptions {
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,
       "Arithmetic takes numbers below the normal ones as zeros. Turn on where programs decay into "
       "them on x86, which takes a hundred times as long over them. For JAX it is on, as in XLA.");
+    v("cpu.disable", cpu.disable, kOutput,
+      "Weft's passes over LLVM IR to leave out, a+b. For measuring what one gains, and for finding "
+      "the one that breaks something.");
     v("gpu.clear_outputs", gpu.clear_outputs, kOutput,
       "Fills what library routines write with zeros before. For compute-sanitizer's initcheck, "
       "which does not see all of their stores.");

@@ -44,10 +44,6 @@ Result<bool> CanonicalizeConvolutions(hlo::Module&, const PassContext&);
 // order; operands of one type, no pred and no type below 8 bits (floats: 16). ragged-dot and
 // scaled-dot become such dots. Dots of dynamic shapes stay; needs: normalize-layouts.
 Result<bool> CanonicalizeDots(hlo::Module&, const PassContext&);
-// An element read at one of two places, as a select says, that are both read in the same
-// computation becomes the one or the other of what was read; needs: simplify-ranges before it, or
-// indices are not what they will be; not scheduled (else it does nothing).
-Result<bool> ChooseReads(hlo::Module&, const PassContext&);
 // Collectives that nobody reads go, equal ones of one computation become one, small all-reduces of
 // the same groups that do not depend on each other become one of several arrays. What has control
 // dependencies or scheduling annotations stays; needs: not scheduled (else it does nothing).
@@ -57,11 +53,12 @@ Result<bool> CombineCollectives(hlo::Module&, const PassContext&);
 // nothing; needs: inline-calls, not scheduled (else it does nothing).
 Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // Loop distribution: numbers that a loop of known trip count only collects, one a round in an array
-// that it does not read, are computed behind it for all rounds at once, where that is more work
-// than what stays; what they need of the rounds is collected in their place. Counted loops over
-// numbers inside of it go too and run for all rounds at once (outer-loop vectorization); needs:
-// simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code after it;
-// not scheduled (else it does nothing).
+// of which it reads no row that it has written, are computed behind it for all rounds at once,
+// where that is more work than what stays; what they need of the rounds is collected in their
+// place. Rows at distances that are not known are read by one of two loops (loop versioning).
+// Counted loops over numbers inside of it go too and run for all rounds at once (outer-loop
+// vectorization); needs: simplify-ranges before it, which leaves the counter as the index;
+// eliminate-dead-code after it; not scheduled (else it does nothing).
 Result<bool> DistributeLoops(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives run two iterations in one, so that a transfer of
 // the one is hidden by compute of the other; of an odd count the first iteration is peeled. Copies
@@ -174,10 +171,6 @@ Result<bool> RecognizeAttention(hlo::Module&, const PassContext&);
 Result<bool> RecognizeComposites(hlo::Module&, const PassContext&);
 // Complex cosh and sinh where they are written as sums of exponentials; needs: inline-calls.
 Result<bool> RecognizeFunctions(hlo::Module&, const PassContext&);
-// In a loop's body, a comparison of the last state of a loop inside that repeats one of the two
-// parts of its condition, and reads elements at an index, is made only where the other part ended
-// the loop; needs: separate-computations; not scheduled (else it does nothing).
-Result<bool> RecognizeLoopEnds(hlo::Module&, const PassContext&);
 // State of a loop that a select changes at one index alone, by a comparison of an iota with a
 // scalar, is updated there (dynamic-update-slice); so are integers to which such a predicate is
 // added. Arrays that fit a few vector registers stay; needs: simplify-while, which has iotas where
@@ -198,9 +191,6 @@ Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
 // where it puts iotas.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
-// Stable sorts of an array, alone or with the places of its elements, of which only the first few
-// (at most half) are read become topk; needs: eliminate-dead-code after it.
-Result<bool> RecognizeTopK(hlo::Module&, const PassContext&);
 // An all-reduce of which every device reads its own part alone (a dynamic-slice at a place that
 // follows from the device's number) becomes a reduce-scatter. What has control dependencies or
 // annotations stays; needs: not scheduled (else it does nothing).

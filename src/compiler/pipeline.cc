@@ -18,7 +18,6 @@ constexpr Pass kPasses[] = {
     {"cancel-exponentials", CancelExponentials},
     {"canonicalize-convolutions", CanonicalizeConvolutions},
     {"canonicalize-dots", CanonicalizeDots},
-    {"choose-reads", ChooseReads},
     {"combine-collectives", CombineCollectives},
     {"decompose-collectives", DecomposeCollectives},
     {"distribute-loops", DistributeLoops},
@@ -47,12 +46,10 @@ constexpr Pass kPasses[] = {
     {"recognize-attention", RecognizeAttention},
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
-    {"recognize-loop-ends", RecognizeLoopEnds},
     {"recognize-point-updates", RecognizePointUpdates},
     {"recognize-scaled-dots", RecognizeScaledDots},
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
-    {"recognize-topk", RecognizeTopK},
     {"scatter-all-reduces", ScatterAllReduces},
     {"schedule", Schedule},
     {"select-by-masks", SelectByMasks},
@@ -96,7 +93,6 @@ constexpr std::string_view kNativeBefore[] = {
     "canonicalize-convolutions",
     "simplify",
     "recognize-slices",
-    "recognize-topk",
     "simplify-conditionals",
     "nest-flat-loops",  // before simplify-while, which takes constants out of the state
     "simplify-while",
@@ -115,8 +111,6 @@ constexpr std::string_view kNativeAfter[] = {
     "separate-computations",  // lowering gives every executed computation buffers of its own
     "simplify-ranges",        // behind separate-computations: one caller, one range
     "distribute-loops",       // behind simplify-ranges: the counter itself is the index
-    "choose-reads",  // these behind simplify-ranges: indices that are the same look the same
-    "recognize-loop-ends",
     "eliminate-dead-code",
     "fuse",
     "eliminate-dead-code",

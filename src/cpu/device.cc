@@ -38,7 +38,22 @@ Result<std::string> LlvmText(const program::Program& program, const program::Tar
   Plan plan = TRY(MakePlan(program, render));
   std::string text;
   for (const RenderedModule& module : RenderProgram(program, plan, render, 1, false)) {
-    StrAppend(text, "; ", module.name, ".ll\n; passes: ", PassesOf(module), "\n", module.text);
+    StrAppend(text, "; ", module.name, ".ll\n; passes: ", TRY(PassesOf(module)), "\n", module.text);
+  }
+  return text;
+}
+
+Result<std::string> AssemblyText(const program::Program& program, const program::TargetInfo& target,
+                                 std::span<const std::string> disabled) {
+  RenderTarget render = RenderTargetOf(target);
+  Plan plan = TRY(MakePlan(program, render));
+  std::unique_ptr<Compiler> compiler = TRY(Compiler::Create({target.name, target.features}));
+  std::string text, assembly;
+  for (const RenderedModule& module : RenderProgram(program, plan, render, 1, false)) {
+    std::string passes = TRY(PassesOf(module, disabled));
+    CodeEffort effort = module.loops ? CodeEffort::kLoops : CodeEffort::kKernels;
+    TRY(compiler->Compile(module.text, passes, effort, &assembly, nullptr));
+    StrAppend(text, "// ", module.name, ".s\n", assembly);
   }
   return text;
 }

@@ -11,6 +11,7 @@
 
 #include "gpu/render_cuda.h"
 #include "gpu/render_ops.h"
+#include "program/cost.h"
 #include "program/kernel.h"
 
 namespace weft::gpu {

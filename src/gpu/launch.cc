@@ -18,32 +18,10 @@ constexpr int64_t kFlatThreads = 256;  // of a block without thread loops
 
 }  // namespace
 
-bool HasThreadLoops(const Kernel& kernel) {
-  return std::any_of(kernel.code.begin(), kernel.code.end(), [](const Instr& i) {
-    return i.op == Op::kLoop && i.loop == LoopKind::kThread;
-  });
-}
-
 bool RunsByWarps(const Kernel& kernel) {
   int64_t grid = GridSize(kernel);
   return HasThreadLoops(kernel) && Extents(kernel).threads <= kWarp && grid >= kWarpsOfBlock &&
          grid <= kMaxBlocks && SharedArrayBytes(kernel) * kWarpsOfBlock <= kStaticShared;
-}
-
-int64_t SharedArrayBytes(const Kernel& kernel) {
-  if (!HasThreadLoops(kernel)) return 0;
-  int64_t bytes = 0;
-  std::vector<bool> open;  // blocks; whether they are inside a thread loop
-  for (const Instr& instr : kernel.code) {
-    bool inside = !open.empty() && open.back();
-    if (instr.op == Op::kLoop) open.push_back(inside || instr.loop == LoopKind::kThread);
-    if (instr.op == Op::kIf) open.push_back(inside);
-    if (instr.op == Op::kEnd) open.pop_back();
-    if (instr.op != Op::kArray || inside) continue;
-    const Memory& m = kernel.memories[instr.memory];
-    if (!m.per_thread) bytes += (m.count * ByteWidth(m.dtype) + 127) / 128 * 128;
-  }
-  return bytes;
 }
 
 Launch LaunchOf(const Kernel& kernel) {

@@ -1,4 +1,4 @@
-// Loops that run as one kernel: which ones do, and their text.
+// Native regions (program/regions.h) as one kernel each: their text.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,12 @@
 
 #include "gpu/render_program.h"
 #include "program/program.h"
-#include "program/target.h"
+#include "program/target_gpu.h"
 
 namespace weft::gpu {
 
-constexpr int64_t kLoopThreads = 256;  // for grids without thread loops
+constexpr int64_t kLoopThreads = program::GpuFigures::kLoopThreads;
 
-// Its steps can run in one block, which is sooner done than with a launch each by all cores.
-bool CanBeNativeLoop(const program::Program& program, const program::Step& loop,
-                     const program::TargetInfo& target = program::TargetInfo::H200());
 CudaFunction RenderNativeLoop(const program::Program& program, const program::Step& loop,
                               std::string name, std::string& out);
 

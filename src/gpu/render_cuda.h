@@ -20,10 +20,8 @@ struct Launch {
   int64_t shared_bytes = 0;  // of dynamic shared memory
 };
 Launch LaunchOf(const program::Kernel& kernel);
-bool HasThreadLoops(const program::Kernel& kernel);
 // A block runs several iterations of the grid, a warp each.
 bool RunsByWarps(const program::Kernel& kernel);
-int64_t SharedArrayBytes(const program::Kernel& kernel);  // that the threads of a block share
 
 void RenderKernel(const program::Kernel& kernel, std::string_view name, std::string& out);
 

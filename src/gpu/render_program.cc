@@ -45,7 +45,7 @@ class ProgramRenderer {
       }
       auto* loop = std::get_if<program::WhileStep>(&step.op);
       if (loop == nullptr) continue;
-      if (CanBeNativeLoop(program_, step)) {
+      if (loop->region) {
         loops_[&step] = order_.size();
         order_.push_back(&step);
         continue;

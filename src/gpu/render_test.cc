@@ -10,6 +10,7 @@
 #include "gpu/render_program.h"
 #include "program/builder.h"
 #include "program/program.h"
+#include "program/regions.h"
 
 namespace weft::gpu {
 namespace {
@@ -89,6 +90,7 @@ steps {
 )");
   ASSERT_TRUE(program) << program.error().ToString();
   ASSERT_TRUE(program::Verify(*program)) << program::Verify(*program).error().ToString();
+  program::ChooseRegions(*program, program::TargetInfo::H200());
   CudaProgram cuda = RenderProgram(*program);
   ASSERT_TRUE(cuda.text.contains("loop0")) << cuda.text;
   EXPECT_TRUE(cuda.text.contains("i < 8u; ++i) ((u64*)(b2))[i] = ((const u64*)(o2))[i];"))
@@ -101,6 +103,7 @@ steps {
 class CudaFile : public testing::TestWithParam<const char*> {};
 TEST_P(CudaFile, Compiles) {
   Program program = FromFile(GetParam());
+  program::ChooseRegions(program, program::TargetInfo::H200());
   CudaProgram cuda = RenderProgram(program);
   EXPECT_EQ(cuda.text, RenderProgram(program).text);
   NEEDS_NVRTC();
@@ -221,6 +224,7 @@ TEST(Cuda, ErrorsSayTheLine) {
 
 TEST(Cuda, SmallLoopsAreOneKernel) {
   Program program = FromFile("while_counter");
+  program::ChooseRegions(program, program::TargetInfo::H200());
   CudaProgram cuda = RenderProgram(program);
   int loops = 0;
   for (const CudaFunction& function : cuda.functions) {

@@ -150,11 +150,11 @@ class TransposeReader {
 
   void Run(std::vector<Step>& steps) {
     // Native regions count the steps before them.
-    bool regions = std::ranges::any_of(steps, [](const Step& step) {
+    bool prologues = std::ranges::any_of(steps, [](const Step& step) {
       auto* loop = std::get_if<program::WhileStep>(&step.op);
-      return loop != nullptr && loop->region.has_value();
+      return loop != nullptr && loop->region && loop->region->prologue > 0;
     });
-    if (regions) return;
+    if (prologues) return;
     for (size_t at = 0; at < steps.size(); ++at) {
       if (auto* loop = std::get_if<program::WhileStep>(&steps[at].op)) Run(loop->body);
       auto* call = std::get_if<program::LibraryStep>(&steps[at].op);

@@ -113,7 +113,7 @@ TEST(ReportTest, PassesHaveOnlyWhatTheyChange) {
   ASSERT_NE(cleaned, nullptr);
   ASSERT_EQ(cleaned->changes.size(), 1u);  // the entry alone
   EXPECT_EQ(AllLines(*record, cleaned->changes[0].lines).find("gone"), std::string::npos);
-  const PassRecord* same = FindPass(*record, "recognize-topk", false);
+  const PassRecord* same = FindPass(*record, "recognize-scans", false);
   ASSERT_NE(same, nullptr);
   EXPECT_TRUE(same->changes.empty());
 }

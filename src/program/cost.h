@@ -9,6 +9,7 @@
 
 #include "program/kernel.h"
 #include "program/program.h"
+#include "program/target.h"
 
 namespace weft::program {
 
@@ -21,12 +22,22 @@ size_t HotCode(const Kernel& kernel);
 int64_t ArrayBytes(const Kernel& kernel);
 int64_t GridSize(const Kernel& kernel);  // 1 without a parallel nest
 
+bool HasThreadLoops(const Kernel& kernel);
+int64_t SharedArrayBytes(const Kernel& kernel);  // that the threads of a block share
+
 // Cycles from the operands to the result; the throughput of a unit plays no part.
 int64_t LatencyOf(const Kernel& kernel, const Instr& instr);
 
 // Instructions of an iteration of kernels and small copies; other steps count `other` each.
 size_t CodeOf(const Program& program, const WhileStep& loop, size_t other);
 int LoopDepth(const std::vector<Step>& steps);  // loops within loops
+
+// Seconds that a step takes on a grid of threads: in one block, and with a launch of its own by the
+// whole machine (cost_grid.cc).
+struct GridCost {
+  double in_block = 0, launched = 0;
+};
+GridCost CostOnGrid(const Program& program, const Step& step, const TargetInfo& target);
 
 // How often a loop polls whether the run is cancelled. Those known to end soon do not; others do
 // after some 20 ms of work, and every 1024th iteration at least.

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "program/program.h"
+#include "program/target.h"
 
 namespace weft::program {
 
@@ -24,9 +25,13 @@ struct RegionLimits {
   size_t prologue_steps = 64;     // looked at
 };
 
-// A region is a `while` of kernels, copies, fills, ifs and whiles of little code each. Copies and
-// fills before it that set its state become its prologue, and move next to it: what a counter
-// starts at says which indices are in range. Replaces what regions there were.
+// The regions of a target: of CPUs as below, by their usual limits; of GPUs loops that one block
+// has sooner done than launches of their steps by all cores (block_regions.cc).
+void ChooseRegions(Program& program, const TargetInfo& target);
+
+// Of CPUs. A region is a `while` of kernels, copies, fills, ifs and whiles of little code each.
+// Copies and fills before it that set its state become its prologue, and move next to it: what a
+// counter starts at says which indices are in range. Replaces what regions there were.
 void ChooseRegions(Program& program, const RegionLimits& limits = {});
 
 }  // namespace weft::program

@@ -96,7 +96,8 @@ struct LoadOptions {
   std::function<void(std::string_view name, std::string_view text)> show;
   // So many modules of code are made, of those to be made; from any thread.
   std::function<void(int64_t done, int64_t of)> progress;
-  int compile_threads = 0;  // 0: as many as there are cores
+  std::vector<std::string> disabled_passes;  // over LLVM IR (cpu.disable)
+  int compile_threads = 0;                   // 0: as many as there are cores
   // Set: no more code is made, and loading ends with an error.
   const std::atomic<bool>* cancel = nullptr;
 };

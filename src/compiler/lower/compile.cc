@@ -98,10 +98,10 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
   program::TargetInfo own = target;
   own.slow_subnormals &= !options.cpu.flush_subnormals;
   own.tf32 &= options.gpu.tf32;
-  program::Program program = TRY(Lower(module, own, notes));
+  program::Program program = TRY(Lower(module, own, notes, options.lower));
   PackNarrowElements(program);
   program.flush_subnormals = options.cpu.flush_subnormals;
-  if (target.kind == program::TargetKind::kCpu) program::ChooseRegions(program);
+  program::ChooseRegions(program, target);
   if (target.HasThreadGrid() && options.gpu.clear_outputs) ClearOutputs(program.steps);
   return program;
 }

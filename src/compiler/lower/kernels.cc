@@ -174,6 +174,7 @@ LoopShape ShapeOf(const LowerContext& cx, const KernelBody& body, const Dims& di
 KernelDraft NewDraft(LowerContext& cx, const KernelBody& body) {
   KernelDraft draft(body.instruction->name(), cx.program, cx.memory, cx.target, &cx.value_ranges);
   if (cx.in_condition) draft.elements().short_circuit = true;
+  draft.elements().disabled = cx.disabled;
   return draft;
 }
 

@@ -222,9 +222,11 @@ std::string ToString(const LoweringChoice& choice) {
 }
 
 Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
-                               LowerNotes* notes) {
+                               LowerNotes* notes, const LowerOptions& options) {
+  TRY(CheckDisabled(target, options));
   Memory memory = TRY(Memory::Analyse(module, target.RunsOnHost()));
   LowerContext cx(module, target, std::move(memory));
+  cx.disabled = options.disable;
   if (notes != nullptr) cx.choices = notes->choices;
   Result<program::Program> program = LowerModule(cx);
   if (notes != nullptr) {

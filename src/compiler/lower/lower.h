@@ -48,6 +48,6 @@ struct LowerNotes {
 // A module as the pipeline leaves it. The program's parameters and results are the leaves of the
 // entry's, in order; tokens have none. An op that has no lowering is UNIMPLEMENTED and names it.
 Result<program::Program> Lower(const hlo::Module& module, const program::TargetInfo& target,
-                               LowerNotes* notes = nullptr);
+                               LowerNotes* notes = nullptr, const LowerOptions& options = {});
 
 }  // namespace weft::compiler

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,7 @@ struct LowerContext {
   std::vector<CopyNote> copies;
   std::vector<FusionNote> not_fused;
   std::vector<LoweringChoice>* choices = nullptr;  // noted where somebody asks
+  std::span<const std::string> disabled;           // rows and rules of elements (lower.disable)
   int scratch_count = 0;
   program::BufferId random_counter = -1;  // of the stream that rng reads, 0 when a run begins
 

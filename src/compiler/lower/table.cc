@@ -97,6 +97,19 @@ std::optional<ReduceGroup> ReducesOf(const LowerContext& cx, const KernelBody& b
   return group;
 }
 
+// The name of a row as options write it.
+std::string OptionName(std::string_view row) {
+  std::string name(row);
+  std::replace(name.begin(), name.end(), ' ', '-');
+  return name;
+}
+
+bool IsDisabled(const LowerContext& cx, const LoweringRow& row) {
+  if (cx.disabled.empty()) return false;
+  return std::find(cx.disabled.begin(), cx.disabled.end(), OptionName(row.name)) !=
+         cx.disabled.end();
+}
+
 bool MakesArrays(const Instruction& instruction) {
   bool arrays = LeafCount(instruction.shape()) > 0;
   ForEachLeaf(instruction.shape(), [&](const Shape& leaf) { arrays &= leaf.IsArray(); });
@@ -147,13 +160,29 @@ const std::optional<ReduceGroup>& Subject::reduces() {
   return *reduces_;
 }
 
+Status CheckDisabled(const program::TargetInfo& target, const LowerOptions& options) {
+  if (options.disable.empty()) return {};
+  std::vector<std::string> known = {std::string(kDivisionByFloats), std::string(kBitmapLookup)};
+  LoweringTable table = TableOf(target);
+  for (std::span<const LoweringRow* const> rows : {table.ops, SharedOps(), table.kernels}) {
+    for (const LoweringRow* row : rows) known.push_back(OptionName(row->name));
+  }
+  for (const std::string& name : options.disable) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    auto error = InvalidArgument("lower.disable: unknown way to lower: ", name);
+    error.error().Hint("known ones: " + StrJoin(known, ", "));
+    return error;
+  }
+  return {};
+}
+
 Status LowerByTable(LowerContext& cx, const Instruction& instruction, Steps& steps) {
   Subject subject(cx, instruction, steps);
   LoweringChoice choice;
   // Whether a row took it; its status.
   auto try_rows = [&](std::span<const LoweringRow* const> rows, HloOp op) -> std::optional<Status> {
     for (const LoweringRow* row : rows) {
-      if (!row->ops.Has(op)) continue;
+      if (!row->ops.Has(op) || IsDisabled(cx, *row)) continue;
       Decision decision = row->matches(subject);
       if (cx.choices == nullptr) {
         if (decision.taken) return row->lower(subject);

@@ -102,6 +102,9 @@ LoweringTable CpuTable();                         // cpu/table.cc
 LoweringTable GpuTable();                         // gpu/table.cc
 std::span<const LoweringRow* const> SharedOps();  // shared_ops.cc
 
+// An error for a name of lower.disable that neither a row of the target nor a rule of elements has.
+Status CheckDisabled(const program::TargetInfo& target, const LowerOptions& options);
+
 // Lowers by the first row that takes it, and notes which and why where the context asks.
 Status LowerByTable(LowerContext& cx, const hlo::Instruction& instruction, Steps& steps);
 

@@ -192,6 +192,25 @@ TEST(Table, RowsOfGpus) {
   EXPECT_EQ(row_of_scan(cumsum("60", "size=60 pad=59_0")), "scan");
 }
 
+TEST(Table, DisabledRowsAreNotAsked) {
+  auto module = hlo::ParseModule(Reduce("f32[64,1024]", "f32[64]", 1));
+  ASSERT_TRUE(module);
+  auto row = [&](CompileOptions options) {
+    auto compiled = Compile(**module, options, kCpu, {}, /*explain=*/true);
+    EXPECT_TRUE(compiled) << compiled.error().ToString();
+    return std::string(compiled->choices.back().taken.row);
+  };
+  std::string usual = row({});
+  CompileOptions options;
+  options.lower.disable = {usual};
+  std::replace(options.lower.disable[0].begin(), options.lower.disable[0].end(), ' ', '-');
+  EXPECT_NE(row(options), usual);
+  options.lower.disable = {"no-such-row"};
+  auto wrong = Compile(**module, options, kCpu);
+  ASSERT_FALSE(wrong);
+  EXPECT_TRUE(wrong.error().message().contains("no-such-row")) << wrong.error().ToString();
+}
+
 TEST(Table, TextOfAChoice) {
   LoweringChoice choice{"fusion.3", "model.py:12", {"loop", "why"}, {{"tiles", "why not"}}, {}};
   EXPECT_EQ(ToString(choice), "fusion.3 (model.py:12): loop: why\n  not tiles: why not\n");

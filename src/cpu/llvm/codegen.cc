@@ -144,9 +144,8 @@ struct IrPasses::State {
     builder.registerPipelineParsingCallback(
         [machine](llvm::StringRef name, llvm::FunctionPassManager& passes,
                   llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-          return AddBranchPass(name, passes) || AddGuardPass(name, passes) ||
-                 AddInductionPass(name, passes) || AddLoopPass(name, passes) ||
-                 AddMinMaxPass(name, machine, passes);
+          return AddGuardPass(name, passes) || AddInductionPass(name, passes) ||
+                 AddLoopPass(name, passes) || AddMinMaxPass(name, machine, passes);
         });
   }
   // What is known of a module that is gone.

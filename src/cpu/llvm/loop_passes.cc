@@ -1,5 +1,4 @@
-// What the loop vectorizer takes (strided loads, if-conversion), and selects on the critical path
-// of recurrences.
+// Strided loads in loops that are vectorized, and selects on the critical path of recurrences.
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
@@ -114,139 +113,6 @@ class PointerInduction : public llvm::PassInfoMixin<PointerInduction> {
   }
 };
 
-// Strided loads on AArch64: a lane is loaded by one instruction, for which the cost model of the
-// loop vectorizer takes several. Loops that only read, and compute integers of several such loads'
-// worth, are vectorized.
-class StridedLoads : public llvm::PassInfoMixin<StridedLoads> {
- public:
-  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!IsForAArch64(function)) return llvm::PreservedAnalyses::all();
-    const auto& machine = analyses.getResult<llvm::TargetIRAnalysis>(function);
-    auto& evolution = analyses.getResult<llvm::ScalarEvolutionAnalysis>(function);
-    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
-      if (loop->getNumBlocks() != 1 || !loop->isLoopSimplifyForm() || !OnlyReads(*loop)) continue;
-      size_t far = StridedLoadsOf(*loop, machine, evolution).size();
-      if (far == 0 || Computed(*loop, evolution) < 2 * far) continue;
-      // Without a width the vectorizer would ask what it costs; with one it takes sums in any
-      // order.
-      llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", kLanes);
-      llvm::addStringMetadataToLoop(loop, "llvm.loop.interleave.count", 1);
-    }
-    return llvm::PreservedAnalyses::all();
-  }
-
- private:
-  static constexpr unsigned kLanes = program::TargetFacts::kNarrowLanes,
-                            kBits = 8 * sizeof(int32_t);
-
-  // Operations and loads in the recurrences of the loop, if all of these are integers; else 0.
-  static size_t Computed(const llvm::Loop& loop, llvm::ScalarEvolution& evolution) {
-    llvm::SmallPtrSet<const llvm::Value*, 16> seen;
-    std::vector<const llvm::Value*> left;
-    for (const llvm::PHINode& phi : loop.getHeader()->phis()) {
-      if (evolution.isSCEVable(phi.getType()) &&
-          llvm::isa<llvm::SCEVAddRecExpr>(evolution.getSCEV(const_cast<llvm::PHINode*>(&phi)))) {
-        continue;
-      }
-      if (!phi.getType()->isIntegerTy(kBits)) return 0;
-      left.push_back(phi.getIncomingValueForBlock(loop.getLoopLatch()));
-    }
-    while (!left.empty()) {
-      const auto* i = llvm::dyn_cast<llvm::Instruction>(left.back());
-      left.pop_back();
-      if (i == nullptr || !loop.contains(i) || llvm::isa<llvm::PHINode>(i)) continue;
-      if (!seen.insert(i).second || llvm::isa<llvm::LoadInst>(i)) continue;
-      left.insert(left.end(), i->value_op_begin(), i->value_op_end());
-    }
-    return seen.size();
-  }
-};
-
-// No if-conversion of long conditional code, such as a slow path for the sine of large numbers: the
-// loop vectorizer would compute it in every iteration, for all lanes, so such loops stay scalar.
-class AvoidIfConversion : public llvm::PassInfoMixin<AvoidIfConversion> {
- public:
-  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    auto& order = analyses.getResult<llvm::DominatorTreeAnalysis>(function);
-    for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
-      if (!loop->isInnermost() || loop->getLoopLatch() == nullptr || !IsLong(*loop, order))
-        continue;
-      llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.width", 1);
-    }
-    return llvm::PreservedAnalyses::all();
-  }
-
- private:
-  static bool IsLong(const llvm::Loop& loop, const llvm::DominatorTree& order) {
-    constexpr size_t kLong = program::CodeBounds::kTerms;  // instructions
-    size_t instructions = 0;
-    for (const llvm::BasicBlock* block : loop.blocks()) {
-      if (!order.dominates(block, loop.getLoopLatch())) instructions += block->size();
-    }
-    return instructions > kLong;
-  }
-};
-
-// select(c, min(a, b), a) becomes min(a, select(c, b, identity)), and so for max: in a reduction
-// `a` is what the loop carries, and the select is taken off its critical path.
-class SinkSelectIntoMinMax : public llvm::PassInfoMixin<SinkSelectIntoMinMax> {
- public:
-  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
-    std::vector<llvm::SelectInst*> found;
-    for (llvm::Instruction& i : llvm::instructions(function)) {
-      auto* choice = llvm::dyn_cast<llvm::SelectInst>(&i);
-      if (choice == nullptr || loops.getLoopFor(choice->getParent()) == nullptr) continue;
-      if (KeptOperand(*choice, 0) || KeptOperand(*choice, 1)) found.push_back(choice);
-    }
-    for (llvm::SelectInst* choice : found) Part(*choice);
-    return KeepsBlocks(!found.empty());
-  }
-
- private:
-  // Which operand of the call at that side the other side is, counted from 1; 0: none.
-  static unsigned KeptOperand(const llvm::SelectInst& choice, unsigned side) {
-    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(choice.getOperand(1 + side));
-    if (call == nullptr || !call->hasOneUse() || call->getParent() != choice.getParent()) return 0;
-    if (choice.getType()->isVectorTy() || Nothing(*call) == nullptr) return 0;
-    if (llvm::isa<llvm::FPMathOperator>(call) && call->hasNoInfs()) return 0;
-    const llvm::Value* other = choice.getOperand(2 - side);
-    if (llvm::isa<llvm::Constant>(other)) return 0;
-    return other == call->getArgOperand(0) ? 1 : other == call->getArgOperand(1) ? 2 : 0;
-  }
-
-  // The identity of the minimum or maximum.
-  static llvm::Constant* Nothing(const llvm::IntrinsicInst& call) {
-    llvm::Type* type = call.getType();
-    unsigned bits = type->getScalarSizeInBits();
-    switch (call.getIntrinsicID()) {
-      case llvm::Intrinsic::smin:
-        return llvm::ConstantInt::get(type, llvm::APInt::getSignedMaxValue(bits));
-      case llvm::Intrinsic::smax:
-        return llvm::ConstantInt::get(type, llvm::APInt::getSignedMinValue(bits));
-      case llvm::Intrinsic::umin:
-        return llvm::ConstantInt::get(type, llvm::APInt::getMaxValue(bits));
-      case llvm::Intrinsic::umax: return llvm::ConstantInt::get(type, 0);
-      case llvm::Intrinsic::minimum: return llvm::ConstantFP::getInfinity(type);
-      case llvm::Intrinsic::maximum: return llvm::ConstantFP::getInfinity(type, /*Negative=*/true);
-      default: return nullptr;
-    }
-  }
-
-  static void Part(llvm::SelectInst& choice) {
-    unsigned side = KeptOperand(choice, 0) != 0 ? 0 : 1, kept = KeptOperand(choice, side) - 1;
-    auto* call = llvm::cast<llvm::IntrinsicInst>(choice.getOperand(1 + side));
-    call->moveBefore(&choice);  // behind the condition
-    llvm::IRBuilder<> b(call);
-    llvm::Value *other = call->getArgOperand(1 - kept), *nothing = Nothing(*call);
-    llvm::Value* chosen = b.CreateSelect(choice.getCondition(), side == 0 ? other : nothing,
-                                         side == 0 ? nothing : other);
-    call->setArgOperand(1 - kept, chosen);
-    choice.replaceAllUsesWith(call);
-    choice.eraseFromParent();
-  }
-};
-
 // select(a & b, x, y) becomes select(b, select(a, x, y), y), and so for a | b, on x86: joining
 // flags takes more instructions than a second cmov, and the shallower condition is used off the
 // critical path.
@@ -354,13 +220,7 @@ class AvoidConditionalIncrement : public llvm::PassInfoMixin<AvoidConditionalInc
 }  // namespace
 
 bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes) {
-  if (name == "weft-sink-select-into-minmax") {
-    passes.addPass(SinkSelectIntoMinMax());
-  } else if (name == "weft-avoid-if-conversion") {
-    passes.addPass(AvoidIfConversion());
-  } else if (name == "weft-strided-loads") {
-    passes.addPass(StridedLoads());
-  } else if (name == "weft-pointer-induction") {
+  if (name == "weft-pointer-induction") {
     passes.addPass(PointerInduction());
   } else if (name == "weft-split-select-condition") {
     passes.addPass(SplitSelectCondition());

@@ -12,8 +12,7 @@ class TargetMachine;
 namespace weft::cpu {
 
 // Adds the pass of that name; false: there is none.
-bool AddBranchPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // branch_passes.cc
-bool AddGuardPass(llvm::StringRef name, llvm::FunctionPassManager& passes);   // guard_passes.cc
+bool AddGuardPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // guard_passes.cc
 bool AddInductionPass(llvm::StringRef name,
                       llvm::FunctionPassManager& passes);                   // induction_passes.cc
 bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // loop_passes.cc

@@ -3,10 +3,26 @@
 
 #include "base/str.h"
 #include "cpu/llvm/llvm.h"
+#include "cpu/native/compile.h"
 #include "cpu/native/testing.h"
 
 namespace weft::cpu {
 namespace {
+
+TEST(Passes, DisabledOnesAreLeftOut) {
+  RenderedModule loops, kernels;
+  loops.loops = true;
+  loops.kernels = kernels.kernels = 1;
+  const std::string first[] = {"weft-pointer-induction"}, last[] = {"weft-lower-ieee-minmax"};
+  std::string usual = *PassesOf(loops), without = *PassesOf(loops, first);
+  EXPECT_TRUE(usual.contains(first[0]));
+  EXPECT_FALSE(without.contains(first[0]));
+  EXPECT_EQ(usual.size(), without.size() + first[0].size() + 1);
+  EXPECT_EQ(*PassesOf(kernels, first), *PassesOf(kernels));
+  EXPECT_TRUE(PassesOf(kernels, last)->ends_with("weft-branch-on-nan-minmax)"));
+  const std::string wrong[] = {"licm"};
+  EXPECT_FALSE(PassesOf(loops, wrong));
+}
 
 #if defined(__aarch64__)
 std::string CodeForNeoverse(const std::string& text, const std::string& passes) {
@@ -15,88 +31,6 @@ std::string CodeForNeoverse(const std::string& text, const std::string& passes) 
   std::string assembly;
   CHECK((*compiler)->Compile(text, passes, CodeEffort::kLoops, &assembly, nullptr));
   return assembly;
-}
-
-// A sum in order, of values that seldom take long to compute: in vectors they always would.
-TEST(Loops, LongBranchesStay) {
-  std::string seldom;
-  for (int i = 0; i < 40; ++i) {
-    StrAppend(seldom, "  %y", i + 1, " = fmul float %y", i, ", %y", i, "\n");
-  }
-  std::string sum = StrCat(R"(
-define float @sum(ptr noalias %data, i64 %trips) {
-entry:
-  br label %body
-body:
-  %k = phi i64 [0, %entry], [%next, %join]
-  %total = phi float [0.0, %entry], [%more, %join]
-  %place = getelementptr inbounds float, ptr %data, i64 %k
-  %y0 = load float, ptr %place, align 4
-  %large = fcmp ogt float %y0, 100.0
-  br i1 %large, label %seldom, label %join
-seldom:
-)",
-                           seldom, R"(  br label %join
-join:
-  %y = phi float [%y0, %body], [%y40, %seldom]
-  %more = fadd float %total, %y
-  %next = add nuw nsw i64 %k, 1
-  %done = icmp eq i64 %next, %trips
-  br i1 %done, label %end, label %body
-end:
-  ret float %more
-}
-)");
-  std::string vectors = CodeForNeoverse(sum, "function(loop-simplify,loop-vectorize)");
-  EXPECT_NE(vectors.find(".4s"), std::string::npos) << vectors;
-  std::string kept =
-      CodeForNeoverse(sum, "function(loop-simplify,weft-avoid-if-conversion,loop-vectorize)");
-  EXPECT_EQ(kept.find(".4s"), std::string::npos) << kept;
-}
-
-// The least of sums along a column, lane by lane: one instruction each. Sums of other numbers than
-// integers keep their order.
-TEST(Loops, LanesOfColumns) {
-  std::string least = R"(
-declare i32 @llvm.smin.i32(i32, i32)
-define i32 @column(ptr noalias %base, ptr noalias %row, i32 %scale, i64 %trips) {
-entry:
-  br label %body
-body:
-  %k = phi i64 [ 0, %entry ], [ %next, %body ]
-  %before = phi i32 [ %scale, %entry ], [ %after, %body ]
-  %next = add nuw nsw i64 %k, 1
-  %at = mul nsw i64 %next, 200
-  %place = getelementptr inbounds i32, ptr %base, i64 %at
-  %x = load i32, ptr %place, align 4
-  %near = getelementptr inbounds i32, ptr %row, i64 %k
-  %y = load i32, ptr %near, align 4
-  %product = mul i32 %y, %scale
-  %sum = add i32 %x, %product
-  %after = call i32 @llvm.smin.i32(i32 %before, i32 %sum)
-  %done = icmp eq i64 %next, %trips
-  br i1 %done, label %end, label %body
-end:
-  ret i32 %after
-}
-)";
-  std::string sum = least;
-  auto replace = [&](std::string_view from, std::string_view to) {
-    for (size_t at = 0; (at = sum.find(from, at)) != std::string::npos;) {
-      sum.replace(at, from.size(), to);
-    }
-  };
-  replace("call i32 @llvm.smin.i32(i32 %before, i32 %sum)", "fadd float %before, %sum");
-  replace("declare i32 @llvm.smin.i32(i32, i32)", "");
-  replace("i32", "float");
-  replace("= mul float", "= fmul float");
-  replace("= add float", "= fadd float");
-  const std::string passes = "function(loop-simplify,weft-strided-loads,loop-vectorize)";
-  std::string code = CodeForNeoverse(least, passes);
-  EXPECT_NE(code.find("smin\tv"), std::string::npos) << code;
-  EXPECT_NE(code.find("ld1\t{ v"), std::string::npos) << code;
-  code = CodeForNeoverse(sum, passes);
-  EXPECT_EQ(code.find("ld1\t{ v"), std::string::npos) << code;
 }
 
 // A place that moves by one in every round, checked in each of them: where it stays in range, a
@@ -210,38 +144,6 @@ end:
   EXPECT_EQ(usual.find("fmov\tw"), std::string::npos) << code;
 }
 
-// The least of those that a condition lets through: a reduction like others, once the condition
-// chooses what is compared.
-TEST(Loops, ChoicesFirst) {
-  constexpr std::string_view kLeast = R"(
-declare i32 @llvm.smin.i32(i32, i32)
-define i32 @least(ptr noalias %data, ptr noalias %keys, i32 %key, i64 %trips) {
-entry:
-  br label %body
-body:
-  %k = phi i64 [ 0, %entry ], [ %next, %body ]
-  %before = phi i32 [ %key, %entry ], [ %after, %body ]
-  %place = getelementptr inbounds i32, ptr %data, i64 %k
-  %x = load i32, ptr %place, align 4
-  %less = call i32 @llvm.smin.i32(i32 %x, i32 %before)
-  %key_place = getelementptr inbounds i32, ptr %keys, i64 %k
-  %y = load i32, ptr %key_place, align 4
-  %same = icmp eq i32 %y, %key
-  %after = select i1 %same, i32 %less, i32 %before
-  %next = add nuw nsw i64 %k, 1
-  %done = icmp eq i64 %next, %trips
-  br i1 %done, label %end, label %body
-end:
-  ret i32 %after
-}
-)";
-  std::string after = CodeForNeoverse(std::string(kLeast), "function(loop-vectorize)");
-  EXPECT_EQ(after.find("smin\tv"), std::string::npos) << after;
-  std::string first =
-      CodeForNeoverse(std::string(kLeast), "function(weft-sink-select-into-minmax,loop-vectorize)");
-  EXPECT_NE(first.find("smin\tv"), std::string::npos) << first;
-}
-
 // The least of a number and another one plus 1: a comparison, then a plain choice.
 TEST(Loops, PlainChoices) {
   constexpr std::string_view kSteps = R"(
@@ -304,52 +206,6 @@ end:
   EXPECT_LT(kept.size(), split.size()) << split << kept;
 }
 
-// The next place hangs on a comparison of what was loaded at this one, in memory that is stored to:
-// a branch, behind which neither place nor number is selected.
-TEST(Loops, PlacesByBranches) {
-  constexpr std::string_view kInsert = R"(
-define void @insert(ptr %data) {
-entry:
-  br label %body
-body:
-  %i = phi i64 [ 1, %entry ], [ %next_i, %body ]
-  %j = phi i64 [ 1, %entry ], [ %next_j, %body ]
-  %left = add nsw i64 %j, -1
-  %left_place = getelementptr inbounds float, ptr %data, i64 %left
-  %place = getelementptr inbounds float, ptr %data, i64 %j
-  %a = load float, ptr %left_place, align 4
-  %b = load float, ptr %place, align 4
-  %larger = fcmp ogt float %a, %b
-  %inside = icmp sgt i64 %j, 0
-  %moves = and i1 %inside, %larger
-  %less = select i1 %moves, float %b, float %a
-  store float %less, ptr %left_place, align 4
-  %more = select i1 %moves, float %a, float %b
-  store float %more, ptr %place, align 4
-  %after = add nsw i64 %i, 1
-  %next_i = select i1 %moves, i64 %i, i64 %after
-  %next_j = select i1 %moves, i64 %left, i64 %after
-  %goes_on = icmp slt i64 %next_i, 256
-  br i1 %goes_on, label %body, label %end
-end:
-  ret void
-}
-)";
-  std::string selected = CodeForNeoverse(std::string(kInsert), "function(loop-simplify)");
-  EXPECT_NE(selected.find("fcsel"), std::string::npos) << selected;
-  std::string branched =
-      CodeForNeoverse(std::string(kInsert), "function(loop-simplify,weft-select-to-branch)");
-  EXPECT_EQ(branched.find("fcsel"), std::string::npos) << branched;
-  EXPECT_EQ(branched.find("csel"), std::string::npos) << branched;
-  // Memory that is only read: a search, whose comparisons come out either way.
-  std::string search(kInsert);
-  for (std::string_view store : {"  store float %less, ptr %left_place, align 4\n",
-                                 "  store float %more, ptr %place, align 4\n"}) {
-    search.erase(search.find(store), store.size());
-  }
-  std::string same = CodeForNeoverse(search, "function(loop-simplify)");
-  EXPECT_EQ(CodeForNeoverse(search, "function(loop-simplify,weft-select-to-branch)"), same);
-}
 #endif
 
 }  // namespace

@@ -41,14 +41,22 @@ constexpr std::string_view kLoopPasses =
     "simplifycfg<hoist-common-insts;sink-common-insts>,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop-simplify,weft-loop-versioning,simplifycfg,weft-guard-widening,simplifycfg,early-cse,"
-    "weft-silent-store-elimination,weft-sink-select-into-minmax,loop-simplify,"
-    "weft-avoid-if-conversion,weft-strided-loads,weft-pointer-induction,loop-vectorize,"
+    "weft-silent-store-elimination,loop-simplify,weft-pointer-induction,loop-vectorize,"
     "loop-load-elim,vector-combine,"
     "loop-unroll<O2>,sroa<preserve-cfg>,instcombine<max-iterations=1;no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-select-to-branch,weft-split-select-"
-    "condition,"
+    "loop-mssa(licm<allowspeculation>),simplifycfg,weft-split-select-condition,"
     "weft-avoid-conditional-increment,weft-branch-on-nan-minmax,weft-lower-ieee-minmax,"
     "weft-hide-hashed-induction)";
+
+// Where the whole name stands in a list of passes.
+size_t FindPass(std::string_view passes, std::string_view name) {
+  for (size_t at = passes.find(name); at != std::string_view::npos;
+       at = passes.find(name, at + 1)) {
+    size_t end = at + name.size();
+    if (end < passes.size() && (passes[end] == ',' || passes[end] == ')')) return at;
+  }
+  return std::string_view::npos;
+}
 
 CodeEffort EffortOf(const RenderedModule& module) {
   return module.loops ? CodeEffort::kLoops : CodeEffort::kKernels;
@@ -83,10 +91,21 @@ Result<std::string> CompileOne(CompilerPool& pool, const std::string& program,
 
 }  // namespace
 
-std::string PassesOf(const RenderedModule& module) {
-  if (module.loops) return std::string(kLoopPasses);
-  if (module.kernels == 0) return std::string(kStepPasses);
-  return std::string(module.integers ? kIntegerPasses : kKernelPasses);
+Result<std::string> PassesOf(const RenderedModule& module, std::span<const std::string> disabled) {
+  std::string passes(module.loops          ? kLoopPasses
+                     : module.kernels == 0 ? kStepPasses
+                     : module.integers     ? kIntegerPasses
+                                           : kKernelPasses);
+  for (const std::string& name : disabled) {
+    bool known = name.starts_with("weft-") && FindPass(kLoopPasses, name) != std::string::npos;
+    if (!known) return InvalidArgument("cpu.disable: unknown pass over LLVM IR: ", name);
+    for (size_t at; (at = FindPass(passes, name)) != std::string::npos;) {
+      // With its comma; the last one of a list with that before it.
+      bool last = passes[at + name.size()] != ',';
+      passes.erase(last ? at - 1 : at, name.size() + 1);
+    }
+  }
+  return passes;
 }
 
 Result<std::unique_ptr<Compiler>> CompilerPool::Take() {
@@ -113,7 +132,7 @@ Result<std::vector<std::string>> CompileModules(CompilerPool& pool, const std::s
   std::vector<std::string> objects(modules.size()), keys(modules.size()), passes, assembly;
   std::vector<size_t> missing;
   for (size_t i = 0; i < modules.size(); ++i) {
-    passes.push_back(PassesOf(modules[i]));
+    passes.push_back(TRY(PassesOf(modules[i], options.disabled_passes)));
     if (options.show) options.show(modules[i].name + ".ll", modules[i].text);
     if (options.cache) {
       keys[i] = KeyOf(modules[i], passes[i], pool.target());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,10 @@ class CompilerPool {
   std::vector<std::unique_ptr<Compiler>> idle_ WEFT_GUARDED_BY(mutex_);
 };
 
-// The pipeline of LLVM passes that the module is compiled with.
-std::string PassesOf(const RenderedModule& module);
+// The pipeline of LLVM passes that the module is compiled with, without those of ours that are
+// disabled. An error where there is none of that name.
+Result<std::string> PassesOf(const RenderedModule& module,
+                             std::span<const std::string> disabled = {});
 
 // One object file for each module; counts what was made and found in `stats`. `program`: its name,
 // for timelines.

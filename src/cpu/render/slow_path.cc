@@ -167,9 +167,10 @@ std::optional<SlowPath> FindSlowPath(const Kernel& kernel, size_t at, size_t oth
 
 std::string SlowPathCalls::Argument(size_t n) {
   for (; arguments_ <= n; ++arguments_) {
-    StrAppend(entry_, "  %rare", arguments_, " = alloca [", kArgumentBytes, " x i8], align 64\n");
+    StrAppend(entry_, "  %cold_arguments", arguments_, " = alloca [", kArgumentBytes,
+              " x i8], align 64\n");
   }
-  return StrCat("%rare", n);
+  return StrCat("%cold_arguments", n);
 }
 
 void SlowPathCalls::Render(const Kernel& kernel, const SlowPath& part, const RenderTarget& target,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <utility>
 
 // Bodies are inlined into functions that carry the attribute of a machine.

@@ -5,8 +5,12 @@
 // operation that may leave the format; integers of less than a byte are wrapped.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -49,6 +53,9 @@ struct Index {
   bool is_linear = false;
 };
 
+inline constexpr std::string_view kDivisionByFloats = "division-by-floats";  // integers.cc
+inline constexpr std::string_view kBitmapLookup = "bitmap-lookup";           // memory.cc
+
 struct ElementContext {
   // `the_value_ranges`: what is known of indices; null: nothing.
   explicit ElementContext(KernelBuilder& builder, ValueRanges* the_value_ranges = nullptr)
@@ -73,6 +80,11 @@ struct ElementContext {
   // Of `a and b`, `a or b` the second is computed only where the first does not decide, if it reads
   // at an index of its own: for conditions of loops.
   bool short_circuit = false;
+  // Rules of elements that are left out (lower.disable): strength reductions of single operations.
+  std::span<const std::string> disabled;
+  bool Leaves(std::string_view rule) const {
+    return std::find(disabled.begin(), disabled.end(), rule) != disabled.end();
+  }
 
   // Parameters of fusions that are computed here: what they stand for.
   std::unordered_map<const hlo::Instruction*, const hlo::Instruction*> arguments;

@@ -57,7 +57,7 @@ ValueId DivideSmall(ElementContext& e, const hlo::Instruction& instruction,
   ValueId n = args[0].re, d = args[1].re;
   int lanes = std::max(b.type(n).lanes, b.type(d).lanes);
   bool takes = lanes > 1 && IsInteger(dtype) && BitWidth(dtype) == 32 && !b.value(d).is_constant;
-  if (!takes || e.value_ranges == nullptr) return -1;
+  if (!takes || e.value_ranges == nullptr || e.Leaves(kDivisionByFloats)) return -1;
   std::optional<ValueRange> range = e.value_ranges->Of(*instruction.operand(0));
   if (!range || range->low < -kMost || range->high > kMost) return -1;
   bool shared = b.type(d).lanes == 1;

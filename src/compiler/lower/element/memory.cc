@@ -96,6 +96,7 @@ ValueId LookUpInBits(ElementContext& e, const Literal& table, const Coord& at) {
   int64_t count = table.shape().elements();
   bool takes = IsInteger(dtype) || dtype == DType::kPred || dtype == DType::kF32;
   if (!takes || count > kBits || count < 2 || LaneType(at) != DType::kS32) return -1;
+  if (e.Leaves(kBitmapLookup)) return -1;
   int64_t most = 0;
   uint64_t all = 0;
   for (int64_t i = 0; i < count; ++i) {

@@ -1,0 +1,89 @@
+// One matrix product of gemm and the ways that take its right side as it lies in memory. T: float,
+// double, uint32_t, uint64_t, what sums are kept in.
+#pragma once
+
+#include "cpu/routines/multiply.h"
+#include "cpu/routines/tiles.h"
+#include "program/sum_order.h"
+#include "program/target_facts.h"
+
+namespace weft::cpu {
+
+inline constexpr int64_t kDotRows =
+    program::TargetFacts::kVectorRegisters / 2;  // dot products at once
+// Squares of dot products, one below the other.
+inline constexpr int64_t kMostSquares = kDotRows / kDotSquare;
+// Rows of a that one reading of b serves.
+inline constexpr int64_t kStreamRows = program::TargetFacts::kVectorRegisters / 2;
+// Of b at once: sums stay in L1.
+inline constexpr int64_t kStreamCols =
+    program::TargetFacts::kFirstLevelBytes / kStreamRows / sizeof(float);
+// Rows of b, four of which are one addition to a sum.
+inline constexpr int64_t kStreamRun = program::SumOrder::kPairs * program::SumOrder::kRun;
+
+inline int64_t CeilDivide(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Elements from one row of op(x) to the next, and from one column to the next.
+struct OperandStrides {
+  int64_t row, col;
+};
+
+// One matrix product, whatever its place in the batch.
+struct OneProduct {
+  int64_t m, n, k;
+  const std::byte *a, *b;
+  std::byte* c;  // rows n apart
+  OperandStrides as, bs;
+  DType a_type, b_type, c_type;
+  double alpha, beta;
+  bool more = false;  // operands of another one follow in memory
+};
+
+template <class T>
+T FactorOf(double x) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(x));
+  return static_cast<T>(x);
+}
+
+// A matrix by a vector is the same as the vector by the matrix.
+OneProduct VectorFirst(OneProduct s);
+
+// What MultiplyOne takes beside the operands, in bytes.
+template <class T>
+int64_t ScratchOfOne(OneProduct s, int64_t threads);
+template <class T>
+Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done);
+
+// Of complex elements whose parts are T. gemm_complex.cc
+template <class T>
+int64_t ComplexScratch(const OneProduct& product, int64_t threads);
+template <class T>
+Status MultiplyComplex(const Means& means, const OneProduct& product, const RowsDone& done);
+
+// gemm_unpacked.cc
+
+// A vector times rows of k elements: one row, b transposed.
+template <class T>
+Status MultiplyDots(const Means& means, const OneProduct& s);
+// Few rows by a matrix whose columns are consecutive: squares of dot products, some columns at a
+// time, so that rows of a come from L1 and columns from memory once.
+template <class T>
+Status MultiplySquares(const Means& means, const OneProduct& s);
+// Whether the sums of f32 are added up elsewhere from time to time (kLongSum in multiply.h).
+template <class T>
+bool CutsStream(const OneProduct& s) {
+  return std::is_same_v<T, float> && s.k > kStreamRun;
+}
+// A few rows times a matrix that is read once, row by row.
+template <class T>
+Status MultiplyStream(const Means& means, const OneProduct& s);
+// A small product: only a is packed, a few rows at a time.
+template <class T>
+void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done);
+// Few rows times a matrix: a is packed, b is read where it lies, some columns of it at a time.
+template <class T>
+Status MultiplyFew(const Means& means, const TileKernel<T>& kernel, const OneProduct& s);
+
+}  // namespace weft::cpu
