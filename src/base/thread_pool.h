@@ -83,7 +83,7 @@ class ThreadPool {
   std::deque<Entry> queue_ WEFT_GUARDED_BY(mutex_);
   std::atomic<int> waiting_{0};  // copies in the queue; for those who look without the mutex too
   std::vector<std::thread> workers_ WEFT_GUARDED_BY(mutex_);
-  Workers started_ WEFT_GUARDED_BY(mutex_);  // the first few, as the system names them
+  Workers started_ WEFT_GUARDED_BY(mutex_);               // the first few, as the system names them
   std::deque<Sleeper> sleepers_ WEFT_GUARDED_BY(mutex_);  // one for each worker, in their order
   // Workers without a task, and those of them that sleep, the last to fall asleep last; the others
   // are looking for one.

@@ -1,6 +1,6 @@
 // Everything at once, in one process: requests of all classes, some with deadlines, some cancelled,
 // while versions come and go, models are unloaded and loaded, and somebody looks at status, metrics
-// and traces. A second by default; WEFT_SOAK_SECONDS=3600 for an hour, under TSan or ASan by hand.
+// and traces. A second by default; SOAK_SECONDS=3600 for an hour, under TSan or ASan by hand.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ using testing::TempFolder;
 using testing::WriteLinear;
 
 double SoakSeconds() {
-  const char* text = std::getenv("WEFT_SOAK_SECONDS");
+  const char* text = std::getenv("SOAK_SECONDS");
   return text != nullptr ? std::max(std::atof(text), 0.1) : 1;
 }
 
