@@ -15,14 +15,13 @@ extern const LoweringRow kUnrolledLu, kLoopedLu, kLibraryLu;
 extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
 extern const LoweringRow kAttention;
-extern const LoweringRow kScaledGemm;  // scaled_dot.cc
 // collectives.cc
 extern const LoweringRow kDeviceId, kCollective, kCollectiveStart, kCollectiveDone;
 extern const LoweringRow kSend, kRecv, kRecvDone;
 
 std::span<const LoweringRow* const> SharedOps() {
   static constexpr const LoweringRow* kRowsOfAll[] = {
-      &kWhile, &kConditional, &kGemm, &kScaledGemm,
+      &kWhile, &kConditional, &kGemm,
       // In registers where they are inside of a loop that runs as one native function.
       &kSortingNetwork, &kSort, &kTopK, &kScan, &kSelectAndScatter,
       // By size: unrolled, loops, the library.

@@ -11,6 +11,7 @@ extern const LoweringRow kDotInLanes;           // lane_dot.cc
 extern const LoweringRow kTallDot;              // long_dot.cc
 extern const LoweringRow kDotAlongContraction;  // small_dot.cc
 extern const LoweringRow kDotAlongColumns;      // row_dot.cc
+extern const LoweringRow kScaledGemm;           // ../scaled_dot.cc
 extern const LoweringRow kRowsInLanes, kPeriodic, kInterleaved,
     kInterleavedConcatenate;             // interleave.cc
 extern const LoweringRow kColumnReduce;  // columns.cc
@@ -30,6 +31,7 @@ LoweringTable CpuTable() {
       &kTallDot,
       &kDotAlongContraction,
       &kDotAlongColumns,
+      &kScaledGemm,
   };
   static constexpr const LoweringRow* kKernels[] = {
       &kEmpty,
