@@ -191,6 +191,9 @@ Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
 // where it puts iotas.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
+// Stable sorts of an array, alone or with the places of its elements, of which only the first few
+// (at most half) are read become topk; needs: eliminate-dead-code after it.
+Result<bool> RecognizeTopK(hlo::Module&, const PassContext&);
 // An all-reduce of which every device reads its own part alone (a dynamic-slice at a place that
 // follows from the device's number) becomes a reduce-scatter. What has control dependencies or
 // annotations stays; needs: not scheduled (else it does nothing).

@@ -50,6 +50,7 @@ constexpr Pass kPasses[] = {
     {"recognize-scaled-dots", RecognizeScaledDots},
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
+    {"recognize-topk", RecognizeTopK},
     {"scatter-all-reduces", ScatterAllReduces},
     {"schedule", Schedule},
     {"select-by-masks", SelectByMasks},
@@ -93,6 +94,7 @@ constexpr std::string_view kNativeBefore[] = {
     "canonicalize-convolutions",
     "simplify",
     "recognize-slices",
+    "recognize-topk",
     "simplify-conditionals",
     "nest-flat-loops",  // before simplify-while, which takes constants out of the state
     "simplify-while",
