@@ -623,3 +623,55 @@ def logic_gate():
   def f(a, b, c):
     return jnp.asarray(table)[a + 2 * b + 4 * c]
   return f, tuple(random(s).integers(0, 2, 1 << 18).astype(I32) for s in range(3))
+
+
+# Idioms of NumPy's.
+
+
+@program("first of a sorted array", tolerance=0)
+def smallest_of_rows():
+  return lambda x: jnp.sort(x, axis=1)[:, :8], (normal(256, 1024),)
+
+
+@program("first of a sorted array", tolerance=0)
+def nearest_places():
+  return lambda x: jnp.argsort(jnp.abs(x), axis=1)[:, :5], (normal(128, 2048),)
+
+
+@program("first of a sorted array", tolerance=0)
+def lowest_of_many():
+  return lambda x: jnp.sort(x)[:100], (normal(1 << 16),)
+
+
+@program("places that are known", tolerance=0)
+def every_third():
+  places = np.arange(0, 3 << 16, 3)
+  return lambda x: jnp.take(x, places) * 2, (normal(3 << 16),)
+
+
+@program("places that are known", tolerance=0)
+def mirrored_edges():
+  n = 1 << 16
+  places = np.concatenate([np.arange(8, 0, -1), np.arange(n), np.arange(n - 2, n - 10, -1)])
+  return lambda x: x[places] + 1, (normal(n),)
+
+
+@program("places that are known", tolerance=0)
+def halves_swapped():
+  places = np.roll(np.arange(1 << 17), 1 << 16)
+  return lambda x: x[places] - x, (normal(1 << 17),)
+
+
+@program("hyperbolic functions of complex numbers", tolerance=1e-5)
+def complex_cosh():
+  return lambda x: jnp.cosh(x), (normal(1 << 16) + 1j * normal(1 << 16, seed=1),)
+
+
+@program("hyperbolic functions of complex numbers", tolerance=1e-5)
+def complex_sinh():
+  return lambda x: jnp.sinh(x), (normal(1 << 16) + 1j * normal(1 << 16, seed=1),)
+
+
+@program("hyperbolic functions of complex numbers", tolerance=1e-5)
+def complex_cosine():
+  return lambda x: jnp.cos(x) * jnp.sin(x), (normal(1 << 16) + 1j * normal(1 << 16, seed=1),)
