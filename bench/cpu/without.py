@@ -2,8 +2,9 @@
 
   without.py OPTIONS [--only NAME]... [--turns N] [--weft FILE]
 
-OPTIONS is what WEFT_OPTIONS takes, such as pipeline.disable=fuse, lower.disable=interchanged-loop, cpu.disable=weft-strided-loads.
-Programs whose machine code is the same either way (`weft program --digest --emit=asm`) are left out. A line is a program and
+OPTIONS is what WEFT_OPTIONS takes, such as pipeline.disable=fuse, lower.disable=interchanged-loop, cpu.disable=weft-guard-widening.
+Programs whose machine code is the same either way (`weft program --digest --emit=asm`) are left out; that looks
+at programs as text, in which chlo ops are still there, while PJRT takes them decomposed: a pass that undoes that shows nothing. A line is a program and
 its time with the options over its time without them: more than 1 is what the thing disabled gains. Least of the turns on either
 side; user time of all threads, so that other work on the machine matters little.
 """

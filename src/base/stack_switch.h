@@ -1,6 +1,6 @@
-// Changing over from one stack to another within a thread, in user space: what a function call must
-// preserve and the modes of floating point. swapcontext also sets the signal mask, a system call or
-// two each time.
+// The context switch of fibers: from one stack to another within a thread, in user space: what a
+// function call must preserve and the modes of floating point. swapcontext also sets the signal
+// mask, a system call or two each time.
 #pragma once
 
 #include <cstddef>

@@ -231,9 +231,8 @@ Result<const void*> Buffer::Address() {
     if (array->device != nullptr) {
       return Unimplemented("address of ", shape_, ": it lies row-major on the device");
     }
-    Literal value = TRY(AsLaidOut(shape_, TRY(array->value.Unpacked())));
     MutexLock lock(mutex_);
-    if (!laid_out_.IsValid()) laid_out_ = std::move(value);
+    if (!laid_out_.IsValid()) laid_out_ = TRY(AsLaidOut(shape_, TRY(array->value.Unpacked())));
     return laid_out_.data();
   }
   if (array->device != nullptr) return array->device->address;

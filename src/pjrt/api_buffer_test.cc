@@ -7,17 +7,23 @@
 namespace weft::pjrt {
 namespace {
 
+// Minor to major, as the caller keeps it.
+PJRT_Buffer_MemoryLayout LayoutOf(const std::vector<int64_t>& order) {
+  PJRT_Buffer_MemoryLayout layout{};
+  layout.struct_size = sizeof(layout);
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled.minor_to_major = order.data();
+  layout.tiled.minor_to_major_size = order.size();
+  return layout;
+}
+
 TEST_F(ApiTest, BuffersThereAndBack) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   PJRT_Buffer* buffer = Put(values, {2, 3});
   EXPECT_EQ(Get(buffer), values);
   // Column-major on the host.
-  const int64_t order[] = {0, 1};
-  PJRT_Buffer_MemoryLayout layout{};
-  layout.struct_size = sizeof(layout);
-  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-  layout.tiled.minor_to_major = order;
-  layout.tiled.minor_to_major_size = 2;
+  const std::vector<int64_t> order = {0, 1};
+  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
   EXPECT_EQ(Get(buffer, &layout), (std::vector<float>{1, 4, 2, 5, 3, 6}));
   auto raw = New<PJRT_Buffer_CopyRawToHost_Args>();
   float two[2] = {};
@@ -160,76 +166,72 @@ TEST_F(ApiTest, DonateWithControlDependency) {
   Destroy(args.out_buffer);
 }
 
-TEST_F(ApiTest, TransferManager) {
+// For one array of floats.
+PJRT_AsyncHostToDeviceTransferManager* NewTransfers(PJRT_Client* client, PJRT_Device* device,
+                                                    const std::vector<int64_t>& dims,
+                                                    PJRT_Buffer_MemoryLayout* layout = nullptr) {
   auto memory = New<PJRT_Device_DefaultMemory_Args>();
-  memory.device = device();
+  memory.device = device;
   CALL_OK(Device_DefaultMemory, memory);
-  const int64_t dims[] = {4};
   PJRT_ShapeSpec spec{};
   spec.struct_size = sizeof(spec);
-  spec.dims = dims;
-  spec.num_dims = 1;
+  spec.dims = dims.data();
+  spec.num_dims = dims.size();
   spec.element_type = PJRT_Buffer_Type_F32;
   auto create = New<PJRT_Client_CreateBuffersForAsyncHostToDevice_Args>();
-  create.client = client_;
+  create.client = client;
   create.shape_specs = &spec;
   create.num_shape_specs = 1;
-  create.device_layouts = nullptr;
-  create.num_device_layouts = 0;
+  create.device_layouts = layout == nullptr ? nullptr : &layout;
+  create.num_device_layouts = layout == nullptr ? 0 : 1;
   create.memory = memory.memory;
   CALL_OK(Client_CreateBuffersForAsyncHostToDevice, create);
+  return create.transfer_manager;
+}
+void TransferPiece(PJRT_AsyncHostToDeviceTransferManager* transfers, std::span<const float> values,
+                   int64_t offset, bool is_last) {
+  auto piece = New<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
+  piece.transfer_manager = transfers;
+  piece.buffer_index = 0;
+  piece.data = values.data();
+  piece.offset = offset;
+  piece.transfer_size = static_cast<int64_t>(values.size_bytes());
+  piece.is_last_transfer = is_last;
+  CALL_OK(AsyncHostToDeviceTransferManager_TransferData, piece);
+  EXPECT_TRUE(Await(piece.done_with_h2d_transfer));
+}
+void DestroyTransfers(PJRT_AsyncHostToDeviceTransferManager* transfers) {
+  auto destroy = New<PJRT_AsyncHostToDeviceTransferManager_Destroy_Args>();
+  destroy.transfer_manager = transfers;
+  CALL_OK(AsyncHostToDeviceTransferManager_Destroy, destroy);
+}
+
+TEST_F(ApiTest, TransferManager) {
+  PJRT_AsyncHostToDeviceTransferManager* transfers = NewTransfers(client_, device(), {4});
   auto take = New<PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args>();
-  take.transfer_manager = create.transfer_manager;
+  take.transfer_manager = transfers;
   take.buffer_index = 1;
   EXPECT_EQ(CALL(AsyncHostToDeviceTransferManager_RetrieveBuffer, take).code, 3);
   take.buffer_index = 0;
   CALL_OK(AsyncHostToDeviceTransferManager_RetrieveBuffer, take);
-  const float values[] = {1, 2, 3, 4};
-  for (int half = 0; half < 2; ++half) {
-    auto piece = New<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
-    piece.transfer_manager = create.transfer_manager;
-    piece.buffer_index = 0;
-    piece.data = values + 2 * half;
-    piece.offset = 8 * half;
-    piece.transfer_size = 8;
-    piece.is_last_transfer = half == 1;
-    CALL_OK(AsyncHostToDeviceTransferManager_TransferData, piece);
-    EXPECT_TRUE(Await(piece.done_with_h2d_transfer));
-  }
-  EXPECT_EQ(Get(take.buffer_out), (std::vector<float>{1, 2, 3, 4}));
+  const std::vector<float> values = {1, 2, 3, 4};
+  TransferPiece(transfers, std::span(values).first(2), 0, false);
+  TransferPiece(transfers, std::span(values).last(2), 8, true);
+  EXPECT_EQ(Get(take.buffer_out), values);
   Destroy(take.buffer_out);
-  auto destroy = New<PJRT_AsyncHostToDeviceTransferManager_Destroy_Args>();
-  destroy.transfer_manager = create.transfer_manager;
-  CALL_OK(AsyncHostToDeviceTransferManager_Destroy, destroy);
+  DestroyTransfers(transfers);
 }
 
 // Whoever looks at the bytes of an array with a layout sees them in its order.
 TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6}, columns = {1, 4, 2, 5, 3, 6};
-  const int64_t order[] = {0, 1}, dims[] = {2, 3};
-  PJRT_Buffer_MemoryLayout layout{};
-  layout.struct_size = sizeof(layout);
-  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-  layout.tiled.minor_to_major = order;
-  layout.tiled.minor_to_major_size = 2;
-  auto put = New<PJRT_Client_BufferFromHostBuffer_Args>();
-  put.client = client_;
-  put.data = values.data();
-  put.type = PJRT_Buffer_Type_F32;
-  put.dims = dims;
-  put.num_dims = 2;
-  put.byte_strides = nullptr;
-  put.num_byte_strides = 0;
-  put.memory = nullptr;
-  put.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
-  put.device = device();
-  put.device_layout = &layout;
-  CALL_OK(Client_BufferFromHostBuffer, put);
-  EXPECT_TRUE(Await(put.done_with_host_buffer));
-  EXPECT_EQ(Get(put.buffer), columns);
+  const std::vector<int64_t> order = {0, 1};
+  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+  PJRT_Buffer* buffer = Put(values, {2, 3}, {}, nullptr, &layout);
+  EXPECT_EQ(Get(buffer), columns);
   auto raw = New<PJRT_Buffer_CopyRawToHost_Args>();
   float two[2] = {};
-  raw.buffer = put.buffer;
+  raw.buffer = buffer;
   raw.dst = two;
   raw.offset = 4;
   raw.transfer_size = 8;
@@ -237,9 +239,9 @@ TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
   EXPECT_TRUE(Await(raw.event));
   EXPECT_EQ(two[0], 4);
   auto address = New<PJRT_Buffer_UnsafePointer_Args>();
-  address.buffer = put.buffer;
+  address.buffer = buffer;
   auto host = New<PJRT_Buffer_IsOnCpu_Args>();
-  host.buffer = put.buffer;
+  host.buffer = buffer;
   CALL_OK(Buffer_IsOnCpu, host);
   if (host.is_on_cpu) {
     CALL_OK(Buffer_UnsafePointer, address);
@@ -247,54 +249,23 @@ TEST_F(ApiTest, BytesInTheOrderOfTheLayout) {
   } else {  // devices keep it row-major
     EXPECT_FALSE(CALL(Buffer_UnsafePointer, address));
   }
-  Destroy(put.buffer);
+  Destroy(buffer);
 }
 
 TEST_F(ApiTest, PiecesInTheOrderOfTheLayout) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6}, columns = {1, 4, 2, 5, 3, 6};
-  const int64_t order[] = {0, 1}, dims[] = {2, 3};
-  PJRT_Buffer_MemoryLayout layout{};
-  layout.struct_size = sizeof(layout);
-  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
-  layout.tiled.minor_to_major = order;
-  layout.tiled.minor_to_major_size = 2;
-  auto memory = New<PJRT_Device_DefaultMemory_Args>();
-  memory.device = device();
-  CALL_OK(Device_DefaultMemory, memory);
-  PJRT_ShapeSpec spec{};
-  spec.struct_size = sizeof(spec);
-  spec.dims = dims;
-  spec.num_dims = 2;
-  spec.element_type = PJRT_Buffer_Type_F32;
-  PJRT_Buffer_MemoryLayout* layouts[] = {&layout};
-  auto create = New<PJRT_Client_CreateBuffersForAsyncHostToDevice_Args>();
-  create.client = client_;
-  create.shape_specs = &spec;
-  create.num_shape_specs = 1;
-  create.device_layouts = layouts;
-  create.num_device_layouts = 1;
-  create.memory = memory.memory;
-  CALL_OK(Client_CreateBuffersForAsyncHostToDevice, create);
+  const std::vector<int64_t> by_column = {0, 1}, by_row = {1, 0};
+  PJRT_Buffer_MemoryLayout layout = LayoutOf(by_column), row_major = LayoutOf(by_row);
+  PJRT_AsyncHostToDeviceTransferManager* transfers =
+      NewTransfers(client_, device(), {2, 3}, &layout);
   auto take = New<PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args>();
-  take.transfer_manager = create.transfer_manager;
+  take.transfer_manager = transfers;
   take.buffer_index = 0;
   CALL_OK(AsyncHostToDeviceTransferManager_RetrieveBuffer, take);
-  auto piece = New<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
-  piece.transfer_manager = create.transfer_manager;
-  piece.buffer_index = 0;
-  piece.offset = 0;
-  piece.data = columns.data();
-  piece.transfer_size = 24;
-  piece.is_last_transfer = true;
-  CALL_OK(AsyncHostToDeviceTransferManager_TransferData, piece);
-  EXPECT_TRUE(Await(piece.done_with_h2d_transfer));
-  const int64_t rows[] = {1, 0};
-  layout.tiled.minor_to_major = rows;
-  EXPECT_EQ(Get(take.buffer_out, &layout), values);
+  TransferPiece(transfers, columns, 0, true);
+  EXPECT_EQ(Get(take.buffer_out, &row_major), values);
   Destroy(take.buffer_out);
-  auto destroy = New<PJRT_AsyncHostToDeviceTransferManager_Destroy_Args>();
-  destroy.transfer_manager = create.transfer_manager;
-  CALL_OK(AsyncHostToDeviceTransferManager_Destroy, destroy);
+  DestroyTransfers(transfers);
 }
 
 TEST_F(ApiTest, CopiesBetweenDevices) {

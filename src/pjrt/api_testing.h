@@ -108,7 +108,8 @@ class ApiTest : public ::testing::Test {
     return i < args.num_devices ? args.devices[i] : nullptr;
   }
   PJRT_Buffer* Put(const std::vector<float>& values, std::vector<int64_t> dims,
-                   std::vector<int64_t> strides = {}, PJRT_Device* on = nullptr) {
+                   std::vector<int64_t> strides = {}, PJRT_Device* on = nullptr,
+                   PJRT_Buffer_MemoryLayout* layout = nullptr) {
     auto args = New<PJRT_Client_BufferFromHostBuffer_Args>();
     args.client = client_;
     args.data = values.data();
@@ -120,7 +121,7 @@ class ApiTest : public ::testing::Test {
     args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
     args.device = on == nullptr ? device() : on;
     args.memory = nullptr;
-    args.device_layout = nullptr;
+    args.device_layout = layout;
     CALL_OK(Client_BufferFromHostBuffer, args);
     EXPECT_TRUE(Await(args.done_with_host_buffer));
     return args.buffer;

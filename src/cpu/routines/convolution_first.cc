@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/multiply.h"
 #include "program/target_facts.h"
@@ -147,6 +148,7 @@ ConvolutionForm FeaturesLast(const ConvolutionForm& form) {
 std::unique_ptr<PreparedRoutine> PrepareTransposed(const ConvolutionForm& form,
                                                    std::unique_ptr<PreparedRoutine> inner,
                                                    const Epilogue& epilogue) {
+  VLOG("cpu", 3) << "convolution with features before places (NCHW): transposed around NHWC";
   return std::make_unique<Transposed>(form, std::move(inner), epilogue);
 }
 

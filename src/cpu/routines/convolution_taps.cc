@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
@@ -228,6 +229,8 @@ bool IsByTaps(const ConvolutionForm& f, DType dtype) {
 
 std::unique_ptr<PreparedRoutine> PrepareByTaps(ConvolutionForm form, DType dtype,
                                                const Epilogue& epilogue) {
+  VLOG("cpu", 3) << "convolution to " << form.out_features
+                 << " features: one product of all taps, then col2im";
   if (dtype == DType::kF64) return std::make_unique<ByTaps<double>>(std::move(form), epilogue);
   return std::make_unique<ByTaps<float>>(std::move(form), epilogue);
 }

@@ -1,5 +1,5 @@
-// scaled_gemm: numbers are read, scaled and rounded where panels are packed, so that no copy of the
-// operands as bf16 or f32 is in memory.
+// scaled_gemm: dequantization inside of packing. Numbers are read, scaled and rounded there, so
+// that no copy of the operands as bf16 or f32 is in memory.
 #include <algorithm>
 
 #include "base/check.h"

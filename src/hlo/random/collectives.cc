@@ -133,15 +133,21 @@ void AllGatherHalves(Maker& maker, Scope& scope, const Value& x) {
   if (start) maker.Push(scope, b.Add(Op::kAllGatherDone, {*start}), x.known);
 }
 
-void PermuteHalves(Maker& maker, Scope& scope, const Value& x) {
-  Builder b = scope.builder();
+// Some of a ring's pairs.
+CollectivePermuteAttrs PartOfRing(Maker& maker, int percent) {
   CollectivePermuteAttrs attrs;
   CollectiveAttrs ids;
   int64_t count = ChooseGroups(maker, ids, false);
   attrs.channel_id = ids.channel_id;
   for (int64_t i = 0; i < count; ++i) {
-    if (maker.dice.Chance(70)) attrs.source_target_pairs.push_back({i, (i + 1) % count});
+    if (maker.dice.Chance(percent)) attrs.source_target_pairs.push_back({i, (i + 1) % count});
   }
+  return attrs;
+}
+
+void PermuteHalves(Maker& maker, Scope& scope, const Value& x) {
+  Builder b = scope.builder();
+  CollectivePermuteAttrs attrs = PartOfRing(maker, 70);
   auto start = b.Add(Op::kCollectivePermuteStart, {x.at}, attrs);
   if (start) maker.Push(scope, b.Add(Op::kCollectivePermuteDone, {*start}), x.known);
 }
@@ -178,13 +184,7 @@ void CollectiveForms(Maker& maker, Scope& scope, const Value& x) {
 // A part of one array into a part of another, in place.
 void PermuteSlices(Maker& maker, Scope& scope, const Value& x) {
   Builder b = scope.builder();
-  CollectivePermuteAttrs attrs;
-  CollectiveAttrs ids;
-  int64_t count = ChooseGroups(maker, ids, false);
-  attrs.channel_id = ids.channel_id;
-  for (int64_t i = 0; i < count; ++i) {
-    if (maker.dice.Chance(80)) attrs.source_target_pairs.push_back({i, (i + 1) % count});
-  }
+  CollectivePermuteAttrs attrs = PartOfRing(maker, 80);
   Value output = maker.Like(scope, x.dtype(), x.shape().dims(), false);
   std::vector<Instruction*> from, to;
   Ints sizes;

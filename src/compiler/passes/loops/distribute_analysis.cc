@@ -1,4 +1,4 @@
-// What of a loop stays, and what is computed behind it.
+// Loop distribution (fission), the analysis: what of a loop stays, and what is computed behind it.
 #include <algorithm>
 #include <tuple>
 

@@ -1,4 +1,5 @@
-// Dots of numbers of few bits that are converted, and scaled block by block, where they are used.
+// Block-scaled dots (MXFP8, MXFP4, NVFP4) and dequantized weights: numbers of few bits that are
+// converted, and scaled block by block, where they are used.
 #include <algorithm>
 
 #include "base/float_formats.h"

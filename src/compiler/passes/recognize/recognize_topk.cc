@@ -1,4 +1,5 @@
-// Sorts of which only the beginning is read.
+// Top-k: sorts of which only the beginning is read. JAX's lax.top_k comes through PJRT as one,
+// since chlo.top_k is no part of portable StableHLO.
 #include <algorithm>
 
 #include "compiler/passes.h"
