@@ -8,6 +8,7 @@
 #include "cpu/routines/narrow_product.h"
 #include "cpu/routines/narrow_rows.h"
 #include "cpu/routines/prepare.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 namespace {
@@ -122,10 +123,15 @@ class Gemm : public PreparedRoutine {
     double cost = CostOfOne();
     bool whole = IsWhole();
     Means means = context.means();
-    Means inner = whole ? means.Alone() : means;
     EpilogueRun epilogue(epilogue_, context);
     bool by_rows = epilogue.TakesRows(s.n);
+    int64_t own_bytes = whole ? ScratchOfEach(1) : 0;
     auto run = [&](int64_t begin, int64_t end) -> Status {
+      // Threads that share out small products have a room each: taking parts of one for every
+      // product they would wait for each other.
+      auto own = TRY(Scratch<std::byte>::New(means, own_bytes));
+      ScratchRoom room(own.span());
+      Means inner = whole ? Means{nullptr, &room, means.trial} : means;
       for (int64_t i = begin; i < end; ++i) {
         RowsDone done = by_rows ? epilogue.OnRows(i * s.m * s.n, s.n) : RowsDone();
         TRY(One(inner, context, i, done));
@@ -138,19 +144,20 @@ class Gemm : public PreparedRoutine {
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
-    const GemmShape& s = shape_;
-    int64_t at_once = IsWhole() ? std::min(threads, s.batch) : 1;
-    if (IsWhole()) threads = 1;
-    if (IsComplex(s.c)) {
-      OneProduct one = Product({}, {}, {});
-      return at_once * (s.c == DType::kC64 ? ComplexScratch<float>(one, threads)
-                                           : ComplexScratch<double>(one, threads));
-    }
-    return WithSumType(
-        s.c, [&]<class T>() { return at_once * ScratchOfOne<T>(Product({}, {}, {}), threads); });
+    return IsWhole() ? std::min(threads, shape_.batch) * ScratchOfEach(1) : ScratchOfEach(threads);
   }
 
  private:
+  // One product's, on so many threads; parts of it are rounded up.
+  int64_t ScratchOfEach(int64_t threads) const {
+    OneProduct one = Product({}, {}, {});
+    int64_t bytes =
+        shape_.c == DType::kC64 ? ComplexScratch<float>(one, threads)
+        : shape_.c == DType::kC128
+            ? ComplexScratch<double>(one, threads)
+            : WithSumType(shape_.c, [&]<class T>() { return ScratchOfOne<T>(one, threads); });
+    return bytes > 0 ? bytes + program::CodeBounds::kCopies * int64_t{kStorageAlignment} : 0;
+  }
   double CostOfOne() const {
     const GemmShape& s = shape_;
     return static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20 + 100;

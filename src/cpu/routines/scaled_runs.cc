@@ -14,6 +14,10 @@
 
 #if defined(__aarch64__)
 #include "cpu/routines/scaled_neon.h"
+#define WEFT_SCALED_VECTORS 1
+#elif defined(__x86_64__)
+#include "cpu/routines/scaled_avx512.h"
+#define WEFT_SCALED_VECTORS 1
 #endif
 
 namespace weft::cpu {
@@ -56,14 +60,34 @@ void Store(const float* from, int64_t n, Bf16Bits* out) {
   RoundToBf16(from, n, reinterpret_cast<std::byte*>(out));
 }
 
-#if defined(__aarch64__)
+#if defined(WEFT_SCALED_VECTORS)
 FloatsInRow InRow(float* out) {
   return {out};
 }
 Bf16InRow InRow(Bf16Bits* out) {
   return {out};
 }
+#endif
 
+#if defined(__x86_64__)
+// n numbers of a byte, by blocks, in vectors; false: something is not for them.
+template <class Place>
+bool DecodeByVectors(DType dtype, const std::byte* src, int64_t n, int64_t block,
+                     const float* scales, const Place& to) {
+  if (!HostFeatures().avx512 || n % kScaledLanes != 0 || block % kScaledLanes != 0) return false;
+  auto decode = [&](const auto& reads) {
+    DecodeBytes(reads, src, n, block, scales, to);
+    return true;
+  };
+  switch (dtype) {
+    case DType::kF8E4M3FN: return decode(ReadsE4m3fn{});
+    case DType::kF8E5M2: return decode(ReadsE5m2{});
+    case DType::kS8: return decode(ReadsS8{});
+    case DType::kU8: return decode(ReadsU8{});
+    default: return BitWidth(dtype) == 4 && decode(ReadsNibbles{TableOf(dtype).data()});
+  }
+}
+#elif defined(__aarch64__)
 // n numbers of a byte, by blocks, in vectors; false: something is not for them.
 template <class Place>
 bool DecodeByVectors(DType dtype, const std::byte* src, int64_t n, int64_t block,
@@ -96,7 +120,7 @@ bool DecodeByVectors(DType dtype, const std::byte* src, int64_t n, int64_t block
 template <class T>
 void DecodeRun(DType dtype, const std::byte* src, int64_t n, int64_t block, const float* scales,
                T* out) {
-#if defined(__aarch64__)
+#if defined(WEFT_SCALED_VECTORS)
   if (DecodeByVectors(dtype, src, n, block, scales, InRow(out))) return;
 #endif
   alignas(64) float wide[kScaledRun];
@@ -147,7 +171,11 @@ const std::byte* ScaleAt(const ScaledNumbers& s, int64_t vector, int64_t block) 
   return s.scales + at * ByteWidth(s.scale_type);
 }
 
-#if defined(__aarch64__)
+#if defined(WEFT_SCALED_VECTORS)
+bool HasVectorsForNibbles() {
+  return HostFeatures().bf16 || HostFeatures().avx512;
+}
+
 // Numbers from `at` on: two a byte by a table that is scaled for each block, or bytes; false: they
 // are not for vectors.
 template <class Place>
@@ -158,7 +186,7 @@ bool ReadByVectors(const ScaledNumbers& s, int64_t at, int64_t n, int64_t block,
     return ByteWidth(s.dtype) == 1 && DecodeByVectors(s.dtype, s.data + at, n, block, scales, to);
   }
   if (BitWidth(s.dtype) != 4 || at % 2 != 0 || n % 16 != 0 || block % 16 != 0 ||
-      !HostFeatures().bf16) {
+      !HasVectorsForNibbles()) {
     return false;
   }
   if constexpr (std::is_same_v<Place, FloatsInRow>)
@@ -203,7 +231,7 @@ void ReadAlong(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t n, T*
   for (int64_t i = 0; i < n; i += run.n) {
     NextRun(s, vector, k0 + i, n - i, run);
     int64_t at = vector * s.vector_stride + k0 + i;
-#if defined(__aarch64__)
+#if defined(WEFT_SCALED_VECTORS)
     if (s.packed && ReadByVectors(s, at, run.n, run.block, run.scales, InRow(out + i))) continue;
 #endif
     DecodeRun(s.dtype, WholeBytes(s, at, run.n, room), run.n, run.block, run.scales, out + i);

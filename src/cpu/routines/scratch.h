@@ -72,6 +72,8 @@ class Scratch {
     if (room_ != nullptr) room_->Give(data_, bytes_);
   }
   T* data() const { return reinterpret_cast<T*>(data_); }
+  // All of it.
+  std::span<T> span() const { return {data(), static_cast<size_t>(bytes_) / sizeof(T)}; }
 
  private:
   Scratch() = default;
