@@ -216,11 +216,7 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       if (!b_as_is || !c_as_is) elements += CeilDivide(s.n, kDotRows) * kDotRows * s.k;
       break;
     case Way::kSquares: elements = CeilDivide(s.m, kDotSquare) * kDotSquare * s.k; break;
-    case Way::kStream:
-      elements = s.m * (s.k + 4);
-      if (!c_as_is) elements += s.m * CeilDivide(s.n, kStreamCols) * kStreamCols;
-      if (CutsStream<T>(s)) elements += s.m * s.n * int64_t{sizeof(double) / sizeof(T)};
-      break;
+    case Way::kStream: return StreamScratch<T>(s);
     case Way::kSmall: break;
     case Way::kFew: {
       int64_t rows = FindTileKernel<T>(s.n)->rows;

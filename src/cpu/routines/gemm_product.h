@@ -71,14 +71,11 @@ Status MultiplyDots(const Means& means, const OneProduct& s);
 // time, so that rows of a come from L1 and columns from memory once.
 template <class T>
 Status MultiplySquares(const Means& means, const OneProduct& s);
-// Whether the sums of f32 are added up elsewhere from time to time (kLongSum in multiply.h).
-template <class T>
-bool CutsStream(const OneProduct& s) {
-  return std::is_same_v<T, float> && s.k > kStreamRun;
-}
-// A few rows times a matrix that is read once, row by row.
+// A few rows times a matrix that is read once, row by row; its scratch in bytes.
 template <class T>
 Status MultiplyStream(const Means& means, const OneProduct& s);
+template <class T>
+int64_t StreamScratch(const OneProduct& s);
 // A small product: only a is packed, a few rows at a time.
 template <class T>
 void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done);

@@ -184,6 +184,23 @@ TEST(Gemm, BoundByReading) {
   }
 }
 
+// Few blocks of columns: the contraction is cut for many threads, and its parts are added.
+TEST(Gemm, StreamsOfFewColumnsAreCutAlongTheContraction) {
+  Random random(19);
+  std::pair<DType, DType> types[] = {{DType::kF32, DType::kF32}, {DType::kF64, DType::kF64},
+                                     {DType::kF16, DType::kF16}, {DType::kF32, DType::kF64},
+                                     {DType::kS32, DType::kS32}, {DType::kBF16, DType::kF32},
+                                     {DType::kS16, DType::kS16}};
+  for (auto [in, out] : types) {
+    for (int64_t m : {1, 3}) {
+      for (int64_t n : {1100, 500}) {
+        CheckGemm(random, {m, n, 1301, 1, false, false, m == 3 ? 2.0 : 1.0}, in, out,
+                  ToleranceOf(out));
+      }
+    }
+  }
+}
+
 TEST(Gemm, FewComplexRows) {
   Random random(8);
   for (DType dtype : {DType::kC64, DType::kC128}) {
@@ -226,8 +243,11 @@ TEST(Gemm, MixedSigns) {
 TEST(Gemm, AddsToWhatIsThere) {
   Random random(4);
   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kS32, DType::kC64}) {
-    for (auto [m, n, k] :
-         {std::array<int64_t, 3>{7, 9, 5}, {1, 40, 600}, {14, 200, 600}, {90, 100, 600}}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{7, 9, 5},
+                           {1, 40, 600},
+                           {1, 500, 1300},
+                           {14, 200, 600},
+                           {90, 100, 600}}) {
       program::Program p;
       p.name = "test";
       auto buffer = [&](std::string name, std::vector<int64_t> dims, program::BufferKind kind,
