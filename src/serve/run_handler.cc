@@ -243,8 +243,9 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
 }
 
 void RunHandler::Work(Crew crew, int core) {
+  const Slices slices = SlicesFor(own_cores_);
   if (crew == Crew::kLeftover) StandBehind(own_cores_);
-  if (IsHigh(crew)) UseSlices(kHighSlice);
+  UseSlices(IsHigh(crew) ? slices.high : slices.run);
   bool home = false;  // on its core
   for (bool ends = false; !ends;) {
     if (core >= 0 && !std::exchange(home, true)) UseCores(core, 1);
@@ -282,6 +283,7 @@ bool RunHandler::Drain(Time deadline) {
 std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
   constexpr std::string_view kNames[kCrews] = {"high", "high, when those are busy", "others",
                                                "others, while requests are turned away"};
+  const Slices slices = SlicesFor(own_cores_);
   const int kept = own_cores_ ? CoresForReceivers(cores_) : 0;
   const std::string high_cores =
       kept > 0 ? StrCat("begin on the last ", cores_ - kept) : "any core";
@@ -292,9 +294,9 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
     if (threads_of_[c] == 0) continue;
     const Crew crew = static_cast<Crew>(c);
     CrewFacts& fact = facts.emplace_back(kNames[c], threads_of_[c], waiting_[c]);
-    fact.rank = IsHigh(crew)              ? RankWithSlices(kHighSlice)
+    fact.rank = IsHigh(crew)              ? RankWithSlices(slices.high)
                 : crew == Crew::kLeftover ? RankBehind(own_cores_)
-                                          : "SCHED_OTHER";
+                                          : RankWithSlices(slices.run);
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
                                           : "any core";

@@ -65,13 +65,14 @@ TEST(RunHandler, StarvingIsJudgedByManyRuns) {
 TEST(RunHandler, SaysHowThreadsAreRanked) {
   SlowRunner runner;
   SchedulerOptions options{
-      .slots = 3, .reserved = 1, .cores = 4, .own_cores = true, .high_slots = 3};
+      .slots = 3, .reserved = 1, .cores = 4, .own_cores = true, .high_slots = 4};
   RunHandler handler(options, runner);
   std::vector<RunHandler::CrewFacts> crews = handler.Crews();
   ASSERT_EQ(crews.size(), 4u);
-  EXPECT_EQ(crews[0].cores, "begin on the last 2");
+  EXPECT_EQ(crews[0].cores, "begin on the last 3");
   EXPECT_EQ(crews[1].threads, 1);
-  EXPECT_EQ(crews[1].cores, "begin on the first 2");
+  EXPECT_EQ(crews[1].cores, "begin on the first 1");
+  EXPECT_EQ(crews[2].rank, "SCHED_OTHER, slices of 100000 us");
   EXPECT_TRUE(crews[2].turn);
   EXPECT_EQ(crews[3].rank, "SCHED_IDLE");
   EXPECT_FALSE(crews[3].turn);

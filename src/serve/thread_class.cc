@@ -72,7 +72,7 @@ std::string RankWithSlices(Time slice) {
 }
 
 int CoresForReceivers(int cores) {
-  return cores / 2;
+  return (cores + 2) / 4;
 }
 
 void UseCores(int first, int count) {
@@ -87,9 +87,13 @@ void UseCores(int first, int count) {
   (void)sched_setaffinity(0, sizeof(some), CPU_COUNT(&some) > 0 ? &some : &all);
 }
 
-void BecomeReceiver() {
+void BecomeReceiver(bool own_cores) {
   receives = true;
-  UseSlices(kReceiverSlice);
+  UseSlices(SlicesFor(own_cores).receiver);
+}
+
+void GiveWay() {
+  sched_yield();
 }
 
 void KeepToReceiverCores(int cores, Time until) {
