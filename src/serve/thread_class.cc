@@ -56,7 +56,7 @@ bool StandsBehind() {
 }
 
 void UseSlices(Time slice) {
-  if (sched_getscheduler(0) != SCHED_OTHER) return;  // somebody chose another
+  if (slice == 0 || sched_getscheduler(0) != SCHED_OTHER) return;  // somebody chose another
   SchedulingAttributes attributes;
   attributes.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
   attributes.runtime = static_cast<uint64_t>(slice);
@@ -68,6 +68,7 @@ std::string RankBehind(bool own_cores) {
 }
 
 std::string RankWithSlices(Time slice) {
+  if (slice == 0) return "SCHED_OTHER";
   return StrCat("SCHED_OTHER, slices of ", slice / kMicrosecond, " us");
 }
 

@@ -18,18 +18,18 @@ bool StandsBehind();
 // later) puts it in the place of one with much longer slices at once; otherwise it would wait until
 // that one's is over, some milliseconds. One whose slice is over is displaced by any other that
 // waits for the core, from the system's next tick to the one after, some milliseconds too. From
-// 100 us to 100 ms.
+// 100 us to 100 ms; 0: the system's.
 void UseSlices(Time slice);
-// Runs have the longest slices. Beside other programs those that are urgent have the shortest, so
-// that they come before these as well. Where there are none they have such that are over only when
-// something is wrong: nobody is displaced with a connection's lock, or in the midst of an urgent
-// run, and all that is behind it with him.
+// Beside other programs those that are urgent have the shortest, so that they come before these as
+// well. Where there are none, runs have the longest, so that none is ever in the way, and the urgent
+// ones such that are over only when something is wrong: nobody is displaced with a connection's
+// lock, or in the midst of an urgent run, and all that is behind it with him.
 struct Slices {
   Time receiver, high, run;
 };
 constexpr Slices SlicesFor(bool own_cores) {
   return own_cores ? Slices{3 * kMillisecond, 20 * kMillisecond, 100 * kMillisecond}
-                   : Slices{100 * kMicrosecond, 400 * kMicrosecond, 100 * kMillisecond};
+                   : Slices{100 * kMicrosecond, 400 * kMicrosecond, 0};
 }
 // The system does not look for a free core for a thread that wakes while all are busy: it stays
 // where it was, maybe behind a run of the high class for milliseconds. Where the cores are the
