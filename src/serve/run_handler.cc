@@ -59,13 +59,15 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
       scheduler_(options),
       cores_(options.cores),
       own_cores_(options.own_cores),
+      placement_(own_cores_ ? options.placement : SchedulerOptions::Placement::kFree),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, label = StrCat(name, i), crew] {
+      const int core = placement_ != SchedulerOptions::Placement::kFree ? i % cores_ : -1;
+      threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
-        Work(crew, -1);
+        Work(crew, core);
       });
     }
   };
@@ -152,8 +154,9 @@ bool RunHandler::RunHere(const TaskRef& task) {
 }
 
 RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
-  bool crowded = others_only_ && now < crowded_until_ && now >= leftover_from_;
-  return crowded ? Crew::kLeftover : Crew::kOthers;
+  const bool always = placement_ == SchedulerOptions::Placement::kBehind;
+  const bool behind = others_only_ && (always || now < crowded_until_);
+  return behind && now >= leftover_from_ ? Crew::kLeftover : Crew::kOthers;
 }
 
 void RunHandler::WakeOne() {

@@ -81,10 +81,21 @@ TEST(RunHandler, SaysHowThreadsAreRanked) {
 // Short ones run where they arrive and go by long ones, threads of the high class take what is much
 // shorter, some are cancelled, some expire, and at times there is too much: none is lost. On cores
 // of its own (of which there may be fewer than it is told) threads have places.
-TEST(RunHandler, LosesNobodyOfManyLanes) {
+class RunHandlerPlacement : public ::testing::TestWithParam<SchedulerOptions::Placement> {};
+using Placement = SchedulerOptions::Placement;
+INSTANTIATE_TEST_SUITE_P(All, RunHandlerPlacement,
+                         ::testing::Values(Placement::kFree, Placement::kPinned,
+                                           Placement::kBehind));
+
+TEST_P(RunHandlerPlacement, LosesNobodyOfManyLanes) {
   SlowRunner runner;
-  SchedulerOptions options{
-      .slots = 4, .reserved = 1, .max_queue = 20, .cores = 4, .own_cores = true, .high_slots = 3};
+  SchedulerOptions options{.slots = 4,
+                           .reserved = 1,
+                           .max_queue = 20,
+                           .cores = 4,
+                           .own_cores = true,
+                           .placement = GetParam(),
+                           .high_slots = 3};
   std::array<Lane, 3> lanes = {Lane({1, 4}), Lane({1, 4}), Lane({1}, true)};
   constexpr Time kTakes[] = {20 * kMicrosecond, 200 * kMicrosecond, kMillisecond};
   for (size_t i = 0; i < lanes.size(); ++i) {

@@ -119,6 +119,10 @@ struct SchedulerOptions {
   Time ageing = 100 * kMillisecond;
   int cores = 1;           // that runs share
   bool own_cores = false;  // no other program uses them
+  // There, runs that are not of the high class: on any core; each thread on one of its own; that
+  // too, and behind all others, not only while requests are turned away.
+  enum class Placement : uint8_t { kFree, kPinned, kBehind };
+  Placement placement = Placement::kFree;
   // Runs of the high class at once, whatever else runs: for threads that the system puts before the
   // others. 0: they take slots as the others do.
   int high_slots = 0;

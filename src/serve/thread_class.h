@@ -21,9 +21,9 @@ bool StandsBehind();
 // 100 us to 100 ms; 0: the system's.
 void UseSlices(Time slice);
 // Beside other programs those that are urgent have the shortest, so that they come before these as
-// well. Where there are none, runs have the longest, so that none is ever in the way, and the urgent
-// ones such that are over only when something is wrong: nobody is displaced with a connection's
-// lock, or in the midst of an urgent run, and all that is behind it with him.
+// well. Where there are none, runs have the longest, so that none is ever in the way, and the
+// urgent ones such that are over only when something is wrong: nobody is displaced with a
+// connection's lock, or in the midst of an urgent run, and all that is behind it with him.
 struct Slices {
   Time receiver, high, run;
 };
