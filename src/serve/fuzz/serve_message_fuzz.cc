@@ -14,14 +14,17 @@
 namespace weft::serve {
 namespace {
 
-// Numbers that the input chooses; zeros when it is over.
+// Numbers that the input chooses, again and again.
 struct Choices {
   std::string_view bytes;
+  size_t at = 0;
   size_t Next(size_t below) {
-    size_t value = 0;
-    for (int i = 0; i < 2 && !bytes.empty(); ++i, bytes.remove_prefix(1))
-      value = value << 8 | static_cast<unsigned char>(bytes.front());
-    return below == 0 ? 0 : value % below;
+    size_t value = at++;
+    if (!bytes.empty()) {
+      for (int i = 0; i < 2; ++i)
+        value = (value << 8) + static_cast<unsigned char>(bytes[at++ % bytes.size()]);
+    }
+    return value % below;
   }
 };
 
