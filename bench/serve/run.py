@@ -5,7 +5,7 @@
                       [--server-flags=--slots=6,--reserved_slots=2]
 
 Server and load get half of the physical cores each where there are eight or more; otherwise they share all of them, and figures are of the pair.
-Figures are compared within one run only. --placement off leaves --dedicated_cores out, both runs each step that it concerns with it and without.
+The figures are of CPUs; WEFT_PLATFORM=gpu asks for those of a GPU. They are compared within one run only. --placement off leaves --dedicated_cores out, both runs each step that it concerns with it and without.
 --export DIR writes the models and ends; --models DIR takes them from there, which needs neither JAX nor Weft's Python package, only the two
 binaries weft-serve and serve_load in --bin.
 """
@@ -37,7 +37,8 @@ def target(*names):
 class Bench:
     def __init__(self, options, models, cache):
         self.options, self.models, self.placement = options, models, True
-        self.environment = dict(os.environ, WEFT_CACHE=cache)  # each program is compiled once a run
+        # Each program is compiled once a run. On a machine with a GPU that would be the default.
+        self.environment = dict({"WEFT_PLATFORM": "cpu"}, **os.environ, WEFT_CACHE=cache)
         self.results, self.rows = {}, []
 
     def _pinned(self, cores, command):
@@ -67,6 +68,7 @@ class Bench:
             for line in process.stderr:
                 ports = re.search(r"ready: .*gRPC at port (\d+), HTTP at port (\d+)", line)
                 if ports:
+                    self.results["device"] = line.split("ready: ")[1].split(", gRPC")[0]
                     break
             else:
                 raise RuntimeError("weft-serve did not start")
