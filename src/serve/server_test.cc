@@ -106,13 +106,11 @@ TEST_F(ServerTest, WarmUpRecordsAreReplayed) {
     ASSERT_TRUE(WriteFile(version(number) + "/warmup.jsonl", records));
     Status status = Serve();
     ASSERT_FALSE(status);
-    EXPECT_NE(status.error().ToString().find(says), std::string::npos)
-        << status.error().ToString();
+    EXPECT_NE(status.error().ToString().find(says), std::string::npos) << status.error().ToString();
     EXPECT_TRUE(server_->Ready());  // what it had goes on
   };
   wrong(2, StrCat(kRecord, "\n{\"inputs\": 3}\n"), "warmup.jsonl: line 2: ");
-  wrong(3,
-        R"({"inputs": [{"name": "z", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]})",
+  wrong(3, R"({"inputs": [{"name": "z", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]})",
         "warmup.jsonl: request 1: ");
 }
 
