@@ -2,9 +2,10 @@
 """weft-serve under load, on this machine: latency, throughput, batching, overload. A table on standard error, one JSON object on standard output.
 
     ./dev bench serve [--quick] [--seconds N] [--server-cores 0-7 --load-cores 8-15] [--placement both] [--only echo,mixed,...]
+                      [--server-flags=--slots=6,--reserved_slots=2]
 
 Server and load get half of the physical cores each where there are eight or more; otherwise they share all of them, and figures are of the pair.
-Figures are compared within one run only. --placement off leaves --dedicated_cores out, both runs each step that it concerns with it and without.
+The figures are of CPUs; WEFT_PLATFORM=gpu asks for those of a GPU. They are compared within one run only. --placement off leaves --dedicated_cores out, both runs each step that it concerns with it and without.
 --export DIR writes the models and ends; --models DIR takes them from there, which needs neither JAX nor Weft's Python package, only the two
 binaries weft-serve and serve_load in --bin.
 """
@@ -36,7 +37,8 @@ def target(*names):
 class Bench:
     def __init__(self, options, models, cache):
         self.options, self.models, self.placement = options, models, True
-        self.environment = dict(os.environ, WEFT_CACHE=cache)  # each program is compiled once a run
+        # Each program is compiled once a run. On a machine with a GPU that would be the default.
+        self.environment = dict({"WEFT_PLATFORM": "cpu"}, **os.environ, WEFT_CACHE=cache)
         self.results, self.rows = {}, []
 
     def _pinned(self, cores, command):
@@ -58,6 +60,7 @@ class Bench:
     def serving(self, *names, flags=(), models=None):
         command = [self.options.bin / "weft-serve", "--host=127.0.0.1", "--port=0", "--rest_api_port=0", "--file_system_poll_wait_seconds=0.1",
                    *(f"--model={name}={models or self.models}/{name}" for name in names), *flags]
+        command += [flag for flag in self.options.server_flags.split(",") if flag]
         if self.options.server_cores and self.placement:
             command.append("--dedicated_cores")
         process = subprocess.Popen(self._pinned(self.options.server_cores, command), stderr=subprocess.PIPE, text=True, env=self.environment)
@@ -65,11 +68,12 @@ class Bench:
             for line in process.stderr:
                 ports = re.search(r"ready: .*gRPC at port (\d+), HTTP at port (\d+)", line)
                 if ports:
+                    self.results["device"] = line.split("ready: ")[1].split(", gRPC")[0]
                     break
             else:
                 raise RuntimeError("weft-serve did not start")
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            before = self.compiles(int(ports[2]))
+            self.pid, before = process.pid, self.compiles(int(ports[2]))
             yield f"127.0.0.1:{ports[1]}", int(ports[2])
             self.compiled_late += 0 if models else self.compiles(int(ports[2])) - before
         finally:
@@ -79,10 +83,46 @@ class Bench:
     compiled_late = 0
 
     @staticmethod
-    def compiles(port):
+    def metrics(port):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as metrics:
-            found = re.search(r"^weft_compiles_total ([0-9.e+]+)", metrics.read().decode(), re.M)
+            return metrics.read().decode()
+
+    @classmethod
+    def compiles(cls, port):
+        found = re.search(r"^weft_compiles_total ([0-9.e+]+)", cls.metrics(port), re.M)
         return int(float(found[1])) if found else 0
+
+    def inside(self, port):
+        """Of the server by now: requests by model and phase, up to each time; of its threads by kind seconds that they ran, seconds that they
+        waited for a core, how often they were displaced."""
+        counts, threads = {}, {}
+        pattern = r'_bucket\{model="([^"]*)",priority="normal",phase="([^"]*)",le="([^"]*)"\} (\d+)'
+        for model, phase, end, count in re.findall(pattern, self.metrics(port)):
+            counts[model, phase, float(end)] = int(count)
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                kind = (task / "comm").read_text().strip().rstrip("0123456789 ")
+                ran, waited, _ = map(int, (task / "schedstat").read_text().split())
+                displaced = int(re.search(r"nonvoluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text())[1])
+                was = threads.get(kind, (0, 0, 0))
+                threads[kind] = (was[0] + ran / 1e9, was[1] + waited / 1e9, was[2] + displaced)
+        return counts, threads
+
+    def say_inside(self, label, before, after):
+        """What happened between two looks, as lines: p50 and p99 of each phase in microseconds."""
+        phases, lines = {}, []
+        for (model, phase, end), count in after[0].items():
+            phases.setdefault((model, phase), []).append((end, count - before[0].get((model, phase, end), 0)))
+        for (model, phase), ends in sorted(phases.items()):
+            ends.sort()
+            if ends[-1][1] > 0:
+                at = [next(end for end, count in ends if count >= q * ends[-1][1]) for q in (0.5, 0.99)]
+                lines.append(f"{model} {phase} {at[0] * 1e6:.0f}/{at[1] * 1e6:.0f} us")
+        for kind, now in sorted(after[1].items()):
+            ran, waited, displaced = (a - b for a, b in zip(now, before[1].get(kind, (0, 0, 0))))
+            lines.append(f"{kind}: ran {ran:.2f} s, waited {waited:.2f} s, displaced {displaced}")
+        self.results[f"{label}: inside"] = lines
+        print("\n".join("    " + line for line in lines), file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def echo(self):
@@ -145,9 +185,12 @@ def throughput(bench):
 def mixed(bench):
     """Four shapes at once, at half of what the server reaches: the tail of each."""
     names = MIXED
-    with bench.serving(*names) as (grpc, _):
+    with bench.serving(*names) as (grpc, rest):
         best = bench.load("mixed: closed loop", *names, target=grpc, clients=4 * bench.options.cores)["normal"]["rate"]
+        before = bench.inside(rest)
         half = bench.load("mixed: 50 % load", *names, target=grpc, rate=best / 2, threads=2)
+        after = bench.inside(rest)
+    bench.say_inside("mixed: 50 % load", before, after)
     bench.row("mixed: best closed loop", best, "/s")
     for name in names:
         bench.row(f"mixed at 50 %: {name}: median", half[name]["p50_us"], "us")
@@ -263,6 +306,7 @@ def parse():
     parser.add_argument("--placement", choices=("on", "off", "both"), default="on")
     parser.add_argument("--client", choices=("wire", "grpc"), default="wire", help="by nghttp2, or by gRPC's own library")
     parser.add_argument("--only", default="")
+    parser.add_argument("--server-flags", default="", help="more flags of weft-serve, by commas")
     parser.add_argument("--bin", type=pathlib.Path, default=os.environ.get("WEFT_BUILD_DIR", ROOT / "build"))
     parser.add_argument("--models", default="")
     parser.add_argument("--export", default="")

@@ -242,6 +242,15 @@ int64_t ResidentPages() {
   return resident;
 }
 
+// AddressSanitizer keeps what was freed for a while.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kFreedIsKept = true;
+#elif defined(__has_feature)
+constexpr bool kFreedIsKept = __has_feature(address_sanitizer);
+#else
+constexpr bool kFreedIsKept = false;
+#endif
+
 // Meetings leave nothing behind.
 TEST(DeviceGroup, ManyCollectivesWithoutGrowth) {
   Program sum = MakeProgram(4, "all_reduce add(read x, write y)");
@@ -262,7 +271,7 @@ TEST(DeviceGroup, ManyCollectivesWithoutGrowth) {
       },
       nullptr, 1);
   EXPECT_TRUE(status.has_value());
-  EXPECT_LT(after - before, 64);  // pages
+  if (!kFreedIsKept) EXPECT_LT(after - before, 64);  // pages
 }
 
 TEST(DeviceGroup, WhoNeverComesIsADeadlock) {

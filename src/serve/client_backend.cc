@@ -108,6 +108,7 @@ class DeviceProgram final : public ClientProgram {
     // All of the host's values at once: small ones share a copy.
     std::vector<Literal> brought;
     std::vector<client::Buffer*> buffers;  // null: the next that is brought
+    std::vector<int64_t> kept;             // weights: a program that aliases them gets copies
     if (platform_.IsValid()) {
       brought.push_back(platform_);
       buffers.push_back(nullptr);
@@ -118,6 +119,7 @@ class DeviceProgram final : public ClientProgram {
         buffers.push_back(nullptr);
       } else {
         const auto& placed = static_cast<const PlacedBuffers&>(*argument.placed);
+        kept.push_back(static_cast<int64_t>(buffers.size()));
         buffers.push_back(placed.buffers[chosen].get());
       }
     }
@@ -128,11 +130,9 @@ class DeviceProgram final : public ClientProgram {
       if (buffer == nullptr) buffer = own[next++].get();
     }
     client::Buffer* const* list = buffers.data();
-    std::vector<int64_t> not_donated(buffers.size());
-    for (size_t i = 0; i < buffers.size(); ++i) not_donated[i] = static_cast<int64_t>(i);
     client::ExecuteRequest request{.arguments = std::span(&list, 1),
                                    .argument_count = static_cast<int64_t>(buffers.size()),
-                                   .not_donated = not_donated,
+                                   .not_donated = kept,
                                    .device = device};
     int64_t there = Nanoseconds();
     client::ExecuteResult result = TRY(loaded_->Execute(request));

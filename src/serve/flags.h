@@ -21,6 +21,7 @@ struct ServeFlags {
   std::string device_selection = "soonest_free";
   double file_system_poll_wait_seconds = 1;
   bool enable_batching = true, dedicated_cores = false;
+  std::string run_placement = "free";
   int64_t batch_timeout_micros = 0;
   int64_t slots = 0, reserved_slots = -1, max_queue = 1000, max_queue_delay_ms = 1000;
   int64_t rest_api_num_threads = 0, grpc_max_threads = 0, max_request_bytes = int64_t{256} << 20,

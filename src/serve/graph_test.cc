@@ -192,6 +192,37 @@ TEST(BackendTest, WeightsInTheLayoutThatAProgramAsksFor) {
   }
 }
 
+// A program may write its results over its arguments. Inputs are the run's own; weights stay as
+// they are.
+TEST(BackendTest, ProgramsThatOverwriteTheirArguments) {
+  std::unique_ptr<Backend> backend = testing::TestBackend();
+  ASSERT_NE(backend, nullptr);
+  WeightStore store(*backend);
+  DeviceValueRef weight = *store.Place(Floats({2, 2}, {1, 2, 3, 4}));
+  constexpr std::string_view kAliases = " {tf.aliasing_output = 0 : i32}";
+  for (bool of_weight : {false, true}) {
+    ProgramText text;
+    text.text = StrCat("module @m {\n  func.func public @main(%w: tensor<2x2xf32>",
+                       of_weight ? kAliases : "", ", %x: tensor<2x2xf32>",
+                       of_weight ? "" : kAliases, ") -> tensor<2x2xf32> {\n    %r = ",
+                       "stablehlo.subtract %x, %w : tensor<2x2xf32>\n    return %r : ",
+                       "tensor<2x2xf32>\n  }\n}\n");
+    auto program = backend->Compile(text);
+    ASSERT_TRUE(program) << program.error().ToString();
+    const Literal input = Floats({2, 2}, {10, 20, 30, 40});
+    for (int run = 0; run < 3; ++run) {
+      RunTimes times;
+      std::vector<RunArgument> arguments(2);
+      arguments[0].placed = weight.get();
+      arguments[1].host = input;
+      auto results = (*program)->Run(std::move(arguments), nullptr, &times);
+      ASSERT_TRUE(results) << results.error().ToString();
+      EXPECT_EQ((*results)[0].ToString(), "{ { 9, 18 }, { 27, 36 } }");
+    }
+    EXPECT_EQ(input.ToString(), "{ { 10, 20 }, { 30, 40 } }");
+  }
+}
+
 TEST(GraphTest, NamesInAnyOrderAndResultsAsAsked) {
   testing::TempFolder folder;
   testing::MakeFolder(folder.path() + "/1");

@@ -2,9 +2,12 @@
 // is wrong, and nothing crashes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/npy.h"
 #include "serve/export_blob.h"
@@ -136,6 +139,100 @@ TEST(Weights, Npz) {
   EXPECT_EQ(*read, value);
   for (size_t n = 0; n < file.size(); ++n) EXPECT_FALSE(ParseNpz(file.substr(0, n))) << n;
   EXPECT_NE(ErrorOf(ParseNpz(Zip("w.npy", "x", 8))).find("savez_compressed"), std::string::npos);
+}
+
+// A FlatBuffer, written from its root on: what is pointed at comes behind.
+struct FlatWriter {
+  std::string bytes = std::string(4, '\0');
+
+  void Put(size_t at, uint32_t value, size_t size) {
+    for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<char>(value >> (8 * i));
+  }
+  size_t Append(uint32_t value, size_t size) {
+    bytes.resize(bytes.size() + size);
+    Put(bytes.size() - size, value, size);
+    return bytes.size() - size;
+  }
+  // The offset at `at` leads to what comes next.
+  void Point(size_t at) {
+    bytes.resize((bytes.size() + 3) / 4 * 4);
+    Put(at, static_cast<uint32_t>(bytes.size() - at), 4);
+  }
+  // A table with these fields; where the first of them is, the others follow every four bytes.
+  size_t Table(size_t from, const std::vector<uint16_t>& fields) {
+    const size_t names = bytes.size();
+    std::vector<uint16_t> places(fields.back() + size_t{1}, 0);
+    for (size_t i = 0; i < fields.size(); ++i) places[fields[i]] = static_cast<uint16_t>(4 + 4 * i);
+    Append(static_cast<uint32_t>(4 + 2 * places.size()), 2);
+    Append(static_cast<uint32_t>(4 + 4 * fields.size()), 2);
+    for (uint16_t place : places) Append(place, 2);
+    Point(from);
+    const size_t table = bytes.size();
+    Append(static_cast<uint32_t>(table - names), 4);
+    bytes.append(4 * fields.size(), '\0');
+    return table + 4;
+  }
+  void Text(size_t from, std::string_view text) {
+    Point(from);
+    Append(static_cast<uint32_t>(text.size()), 4);
+    bytes.append(text).append(1, '\0');
+  }
+  // A list of offsets; where the first is.
+  size_t List(size_t from, size_t count) {
+    Point(from);
+    Append(static_cast<uint32_t>(count), 4);
+    bytes.append(4 * count, '\0');
+    return bytes.size() - 4 * count;
+  }
+  void Aval(size_t from, const std::vector<std::string>& dims, uint8_t type) {
+    size_t table = Table(from, {1, 2});
+    bytes[table + 4] = static_cast<char>(type);
+    size_t sizes = List(table, dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) Text(sizes + 4 * i, dims[i]);
+  }
+};
+
+// Before version 10 of the schema values had their types in the place itself, and the number of
+// devices was short; later they are elsewhere. What is not there has its default.
+TEST(ExportBlob, SchemasOfAllAges) {
+  constexpr uint8_t kF32 = 10;
+  for (bool old : {true, false}) {
+    FlatWriter flat;
+    std::vector<uint16_t> fields = {1, 3, 5, 6, 13, 14, 15};
+    if (!old) fields = {1, 13, 14, 15, 18, 19, 22, 23};
+    size_t root = flat.Table(0, fields);
+    auto field = [&](uint16_t number) {
+      auto at = std::ranges::find(fields, number) - fields.begin();
+      return root + 4 * static_cast<size_t>(at);
+    };
+    flat.Text(field(1), "f");
+    flat.Text(field(13), "ML\xefR");
+    flat.Put(field(14), old ? 6 : 10, 2);
+    flat.Put(field(old ? 6 : 18), 1, old ? 2 : 4);
+    flat.Point(field(15));  // the second of two arguments is used
+    flat.Append(1, 4);
+    flat.Append(1, 2);
+    size_t in = flat.List(field(old ? 3 : 19), old ? 2 : 1);
+    flat.Aval(in, {"b", "4"}, kF32);
+    if (old) flat.Aval(in + 4, {"b", "4"}, kF32);
+    if (old) flat.Aval(flat.List(field(5), 1), {"b", "4"}, kF32);
+    if (!old) flat.List(field(22), 2), flat.List(field(23), 1);  // all of them the first
+    auto blob = ParseExportBlob(flat.bytes);
+    ASSERT_TRUE(blob) << ErrorOf(blob);
+    EXPECT_EQ(blob->function_name, "f");
+    EXPECT_EQ(blob->module, "ML\xefR");
+    EXPECT_EQ(blob->devices, 1);
+    EXPECT_EQ(blob->calling_convention, old ? 6 : 10);
+    EXPECT_EQ(blob->kept, std::vector<int64_t>{1});
+    ASSERT_EQ(blob->inputs.size(), 2u);
+    ASSERT_EQ(blob->outputs.size(), 1u);
+    EXPECT_EQ(blob->inputs[1].dtype, DType::kF32);
+    EXPECT_EQ(blob->outputs[0].dims, (std::vector<int64_t>{-1, 4}));
+    EXPECT_EQ(blob->outputs[0].symbols[0], "b");
+    EXPECT_FALSE(blob->outputs[0].IsStatic());
+    // Nothing is read beyond an end.
+    for (size_t n = 0; n < flat.bytes.size(); ++n) (void)ParseExportBlob(flat.bytes.substr(0, n));
+  }
 }
 
 TEST(ExportBlob, DamagedOnesAreErrors) {

@@ -8,6 +8,7 @@
 #include "serve/rest.h"
 #include "serve/rest_tensor.h"
 #include "serve/types.h"
+#include "serve/warm_up.h"
 
 namespace weft::serve {
 namespace {
@@ -261,7 +262,25 @@ void AppendDuration(std::string& out, std::string_view name, int64_t count, Time
   StrAppend(out, "\"", name, "\":{\"count\":", count, ",\"ns\":", time, "}");
 }
 
+Result<std::vector<NamedTensor>> ReadInputs(const std::vector<InferInput>& inputs,
+                                            const SharedMemory& memory, std::string_view binary) {
+  std::vector<NamedTensor> values;
+  for (const InferInput& input : inputs) {
+    Result<Literal> value = ReadInputTensor(input, memory, binary);
+    if (!value) return std::unexpected(value.error().Prefix(StrCat("input ", input.name, ": ")));
+    values.push_back({input.name, std::move(*value)});
+  }
+  if (!binary.empty()) return InvalidArgument(binary.size(), " bytes behind the inputs");
+  return values;
+}
+
 }  // namespace
+
+Result<WarmUpRecord> ReadWarmUpRecord(std::string_view line) {
+  InferBody body = TRY(ReadInferBody(line));
+  const SharedMemory none;
+  return WarmUpRecord{body.parameters.graph, TRY(ReadInputs(body.inputs, none, {}))};
+}
 
 Status RestApi::Infer(const Target& target, HttpRequest& http, HttpDone& done) const {
   InferRequest request;
@@ -284,12 +303,7 @@ Status RestApi::Infer(const Target& target, HttpRequest& http, HttpDone& done) c
     Time most = std::min<int64_t>(*body.parameters.timeout, 1'000'000'000'000);
     request.deadline = std::min(request.deadline, http.received + most * kMicrosecond);
   }
-  for (const InferInput& input : body.inputs) {
-    Result<Literal> value = ReadInputTensor(input, server_.shared_memory(), binary);
-    if (!value) return std::unexpected(value.error().Prefix(StrCat("input ", input.name, ": ")));
-    request.inputs.push_back({input.name, std::move(*value)});
-  }
-  if (!binary.empty()) return InvalidArgument(binary.size(), " bytes behind the inputs");
+  request.inputs = TRY(ReadInputs(body.inputs, server_.shared_memory(), binary));
   for (const InferOutput& output : body.outputs) request.outputs.push_back(output.name);
   Answer answer{std::move(body.id), body.parameters.binary, std::move(body.outputs)};
   const SharedMemory& memory = server_.shared_memory();

@@ -59,13 +59,15 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
       scheduler_(options),
       cores_(options.cores),
       own_cores_(options.own_cores),
+      placement_(own_cores_ ? options.placement : SchedulerOptions::Placement::kFree),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, label = StrCat(name, i), crew] {
+      const int core = placement_ != SchedulerOptions::Placement::kFree ? i % cores_ : -1;
+      threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
-        Work(crew, -1);
+        Work(crew, core);
       });
     }
   };
@@ -152,8 +154,9 @@ bool RunHandler::RunHere(const TaskRef& task) {
 }
 
 RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
-  bool crowded = others_only_ && now < crowded_until_ && now >= leftover_from_;
-  return crowded ? Crew::kLeftover : Crew::kOthers;
+  const bool always = placement_ == SchedulerOptions::Placement::kBehind;
+  const bool behind = others_only_ && (always || now < crowded_until_);
+  return behind && now >= leftover_from_ ? Crew::kLeftover : Crew::kOthers;
 }
 
 void RunHandler::WakeOne() {
@@ -243,8 +246,9 @@ std::optional<Scheduler::Decision> RunHandler::NextFor(Crew crew, bool& ends) {
 }
 
 void RunHandler::Work(Crew crew, int core) {
+  const Slices slices = SlicesFor(own_cores_);
   if (crew == Crew::kLeftover) StandBehind(own_cores_);
-  if (IsHigh(crew)) UseSlices(kHighSlice);
+  UseSlices(IsHigh(crew) ? slices.high : slices.run);
   bool home = false;  // on its core
   for (bool ends = false; !ends;) {
     if (core >= 0 && !std::exchange(home, true)) UseCores(core, 1);
@@ -282,6 +286,7 @@ bool RunHandler::Drain(Time deadline) {
 std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
   constexpr std::string_view kNames[kCrews] = {"high", "high, when those are busy", "others",
                                                "others, while requests are turned away"};
+  const Slices slices = SlicesFor(own_cores_);
   const int kept = own_cores_ ? CoresForReceivers(cores_) : 0;
   const std::string high_cores =
       kept > 0 ? StrCat("begin on the last ", cores_ - kept) : "any core";
@@ -292,9 +297,9 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
     if (threads_of_[c] == 0) continue;
     const Crew crew = static_cast<Crew>(c);
     CrewFacts& fact = facts.emplace_back(kNames[c], threads_of_[c], waiting_[c]);
-    fact.rank = IsHigh(crew)              ? RankWithSlices(kHighSlice)
+    fact.rank = IsHigh(crew)              ? RankWithSlices(slices.high)
                 : crew == Crew::kLeftover ? RankBehind(own_cores_)
-                                          : "SCHED_OTHER";
+                                          : RankWithSlices(slices.run);
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
                                           : "any core";

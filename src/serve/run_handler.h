@@ -123,6 +123,7 @@ class RunHandler {
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
   const int cores_;
   const bool own_cores_;
+  const SchedulerOptions::Placement placement_;  // free, where the cores are not its own
   const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

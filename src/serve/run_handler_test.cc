@@ -65,13 +65,14 @@ TEST(RunHandler, StarvingIsJudgedByManyRuns) {
 TEST(RunHandler, SaysHowThreadsAreRanked) {
   SlowRunner runner;
   SchedulerOptions options{
-      .slots = 3, .reserved = 1, .cores = 4, .own_cores = true, .high_slots = 3};
+      .slots = 3, .reserved = 1, .cores = 4, .own_cores = true, .high_slots = 4};
   RunHandler handler(options, runner);
   std::vector<RunHandler::CrewFacts> crews = handler.Crews();
   ASSERT_EQ(crews.size(), 4u);
-  EXPECT_EQ(crews[0].cores, "begin on the last 2");
+  EXPECT_EQ(crews[0].cores, "begin on the last 3");
   EXPECT_EQ(crews[1].threads, 1);
-  EXPECT_EQ(crews[1].cores, "begin on the first 2");
+  EXPECT_EQ(crews[1].cores, "begin on the first 1");
+  EXPECT_EQ(crews[2].rank, "SCHED_OTHER, slices of 100000 us");
   EXPECT_TRUE(crews[2].turn);
   EXPECT_EQ(crews[3].rank, "SCHED_IDLE");
   EXPECT_FALSE(crews[3].turn);
@@ -80,10 +81,21 @@ TEST(RunHandler, SaysHowThreadsAreRanked) {
 // Short ones run where they arrive and go by long ones, threads of the high class take what is much
 // shorter, some are cancelled, some expire, and at times there is too much: none is lost. On cores
 // of its own (of which there may be fewer than it is told) threads have places.
-TEST(RunHandler, LosesNobodyOfManyLanes) {
+class RunHandlerPlacement : public ::testing::TestWithParam<SchedulerOptions::Placement> {};
+using Placement = SchedulerOptions::Placement;
+INSTANTIATE_TEST_SUITE_P(All, RunHandlerPlacement,
+                         ::testing::Values(Placement::kFree, Placement::kPinned,
+                                           Placement::kBehind));
+
+TEST_P(RunHandlerPlacement, LosesNobodyOfManyLanes) {
   SlowRunner runner;
-  SchedulerOptions options{
-      .slots = 4, .reserved = 1, .max_queue = 20, .cores = 4, .own_cores = true, .high_slots = 3};
+  SchedulerOptions options{.slots = 4,
+                           .reserved = 1,
+                           .max_queue = 20,
+                           .cores = 4,
+                           .own_cores = true,
+                           .placement = GetParam(),
+                           .high_slots = 3};
   std::array<Lane, 3> lanes = {Lane({1, 4}), Lane({1, 4}), Lane({1}, true)};
   constexpr Time kTakes[] = {20 * kMicrosecond, 200 * kMicrosecond, kMillisecond};
   for (size_t i = 0; i < lanes.size(); ++i) {

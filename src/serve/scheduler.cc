@@ -36,55 +36,6 @@ std::optional<Priority> ParsePriority(std::string_view text) {
   return std::nullopt;
 }
 
-Lane::Lane(std::vector<int64_t> buckets, bool alone, Time max_delay)
-    : buckets_(std::move(buckets)),
-      alone_(alone),
-      max_delay_(max_delay),
-      costs_(buckets_.size()),
-      deviations_(buckets_.size(), 0),
-      best_(buckets_.size(), 0) {
-  CHECK(!buckets_.empty() && std::ranges::is_sorted(buckets_));
-}
-
-size_t Lane::BucketFor(int64_t rows) const {
-  auto found = std::ranges::lower_bound(buckets_, rows);
-  CHECK(found != buckets_.end()) << rows;
-  return static_cast<size_t>(found - buckets_.begin());
-}
-
-// Quick to rise, slow to fall: an estimate that is too low lets in what cannot be done.
-void Lane::Learn(size_t bucket, Time took, bool alone, int threads) {
-  Time cost = Cost(bucket);
-  took = std::max<Time>(took, 1);
-  if (cost != 0) {
-    Time off = took > cost ? took - cost : cost - took;
-    deviations_[bucket] += (off - deviations_[bucket]) / 8;
-  }
-  cost = cost == 0 ? took : cost + (took - cost) / (took > cost ? 4 : 8);
-  costs_[bucket].store(cost, std::memory_order_relaxed);
-  if (threads > 1) return;
-  Time& best = best_[bucket];
-  if (best == 0 || took < best) {
-    best = took;
-  } else if (alone) {
-    best += (took - best) / 16;  // the machine may have become slower
-  }
-}
-
-double Lane::Slowdown(size_t bucket, Time took) const {
-  if (best_[bucket] == 0) return 1;
-  return static_cast<double>(std::max<Time>(took, 1)) / static_cast<double>(best_[bucket]);
-}
-
-// A request's share of the runs to come: of full batches, where it shares them.
-Time Lane::CostOfRows(int64_t rows) const {
-  size_t own = BucketFor(rows);
-  Time alone = Cost(own), full = Cost(costs_.size() - 1);
-  if (alone_ || full == 0) return alone;
-  Time share = full / std::max<int64_t>(largest() / std::max<int64_t>(rows, 1), 1);
-  return alone == 0 ? share : std::min(alone, share);
-}
-
 Scheduler::Scheduler(SchedulerOptions options) : options_(options), limit_(options.slots) {
   CHECK(options_.slots > options_.reserved && options_.reserved >= 0);
 }
@@ -262,6 +213,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
   if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
+  if (!batch.lane->GainsByThreads(batch.bucket)) return 1;
   size_t others = static_cast<size_t>(running()) + queued_;
   int share = options_.cores / static_cast<int>(std::min<size_t>(others + 1, 1024));
   if (batch.priority == Priority::kHigh) share = std::max(share, (options_.cores + 1) / 2);
@@ -370,13 +322,15 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes, bool pass) {
   return decision;
 }
 
-// Down while runs are slowed down more than is bearable, up again by a slot at a time. Only what is
-// in use says something about the limit.
-void Scheduler::Adapt(double slowdown) {
-  if (options_.least_slots <= 0) return;
-  slowdown_ += (slowdown - slowdown_) * kSmoothing;
+// Down while runs are slowed down more than is bearable, up again by a slot at a time. Each counts
+// by its time: a run of some microseconds easily takes several times that. Only what is in use says
+// something about the limit.
+void Scheduler::Adapt(Time took, Time best) {
+  if (options_.least_slots <= 0 || best == 0) return;
+  took_ += (static_cast<double>(took) - took_) * kSmoothing;
+  best_ += (static_cast<double>(best) - best_) * kSmoothing;
   if (running() * 2 < limit()) return;
-  double gradient = std::clamp(kBearable / slowdown_, 0.5, 1.0);
+  double gradient = std::clamp(kBearable * best_ / took_, 0.5, 1.0);
   limit_ += (limit_ * gradient + 1 - limit_) * kSmoothing;
   limit_ = std::clamp<double>(limit_, std::max(options_.least_slots, options_.reserved + 1),
                               options_.slots);
@@ -385,7 +339,7 @@ void Scheduler::Adapt(double slowdown) {
 void Scheduler::Done(const Batch& batch, Time now) {
   Time took = now - batch.started;
   batch.lane->Learn(batch.bucket, took, running_.size() == 1, batch.threads);
-  if (batch.threads == 1) Adapt(batch.lane->Slowdown(batch.bucket, took));
+  if (batch.threads == 1) Adapt(std::max<Time>(took, 1), batch.lane->Best(batch.bucket));
   running_.erase(batch.id);
   --batch.lane->running_;
   if (batch.slotless) {

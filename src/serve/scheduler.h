@@ -81,6 +81,8 @@ class Lane {
   void Learn(size_t bucket, Time took, bool alone = true, int threads = 1);
   // The least of a run with one thread, as far as known; 0: not.
   Time Best(size_t bucket) const { return best_[bucket]; }
+  // Whether several threads do it sooner by enough to be worth their cores, as far as known.
+  bool GainsByThreads(size_t bucket) const;
   // How much longer than at its best a run of the bucket with one thread took.
   double Slowdown(size_t bucket, Time took) const;
 
@@ -99,8 +101,9 @@ class Lane {
   const Time max_delay_;
   std::vector<std::atomic<Time>> costs_;  // read by anybody
   std::vector<Time> deviations_;
-  std::vector<Time> best_;  // the least with one thread; of late, where it ran alone
-  uint64_t id_ = 0;         // given when it first gets a task
+  std::vector<Time> best_;         // the least with one thread; of late, where it ran alone
+  std::vector<Time> best_spread_;  // with several; lower by and by, so that it is tried again
+  uint64_t id_ = 0;                // given when it first gets a task
   int64_t rows_ = 0;
   Time full_since_ = kNever;  // its rows are a whole run's
   int running_ = 0;
@@ -116,6 +119,10 @@ struct SchedulerOptions {
   Time ageing = 100 * kMillisecond;
   int cores = 1;           // that runs share
   bool own_cores = false;  // no other program uses them
+  // There, runs that are not of the high class: on any core; each thread on one of its own; that
+  // too, and behind all others, not only while requests are turned away.
+  enum class Placement : uint8_t { kFree, kPinned, kBehind };
+  Placement placement = Placement::kFree;
   // Runs of the high class at once, whatever else runs: for threads that the system puts before the
   // others. 0: they take slots as the others do.
   int high_slots = 0;
@@ -201,7 +208,7 @@ class Scheduler {
   void ShrinkToPay(Batch& batch);
   int ThreadsFor(const Batch& batch) const;
   void Begin(Batch& batch);
-  void Adapt(double slowdown);
+  void Adapt(Time took, Time best);
 
   const SchedulerOptions options_;
   std::map<uint64_t, Lane*> active_;               // lanes with tasks, by their number
@@ -213,7 +220,8 @@ class Scheduler {
   std::array<int, kPriorities> running_by_{};
   size_t queued_ = 0;
   int slotless_ = 0;  // of the runs
-  double limit_ = 1, slowdown_ = 1;
+  double limit_ = 1;
+  double took_ = 0, best_ = 0;  // runs of late, and what they take at their best
   uint64_t next_lane_ = 1, next_sequence_ = 1, next_batch_ = 1;
 };
 

@@ -118,6 +118,24 @@ TEST_F(SchedulerTest, RowsBeyondTheLargestBucketWait) {
   EXPECT_EQ(running_[1].bucket, 2u);
 }
 
+// Many short runs that take several times their best say little about the cores.
+TEST_F(SchedulerTest, RunsCountByTheirTime) {
+  Make({.slots = 8, .max_queue_delay = kNever / 2, .least_slots = 1});
+  Lane quick({1}, true), slow({1}, true);
+  quick.Learn(0, kMicrosecond), slow.Learn(0, kMillisecond);
+  for (int i = 0; i < 2000; ++i) {
+    for (int k = 0; k < 4; ++k) Admit("q", quick), Admit("s", slow);
+    while (Next() != "-") {
+    }
+    const Time begin = now_;
+    now_ += 20 * kMicrosecond;
+    for (size_t at = 0; at < running_.size();) running_[at].lane == &quick ? Done(at) : void(++at);
+    now_ = begin + kMillisecond;
+    while (!running_.empty()) Done();
+  }
+  EXPECT_EQ(scheduler_->limit(), 8);
+}
+
 TEST_F(SchedulerTest, ABatchCountsAsItsHighestMember) {
   Make({.slots = 2, .reserved = 1});
   Lane lane({1, 8});

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/thread_limit.h"
 #include "serve/run_handler.h"
+#include "serve/warm_up.h"
 
 namespace weft::serve {
 namespace {
@@ -39,6 +40,7 @@ Result<std::shared_ptr<Servable>> Servable::Load(Source source, Backend& backend
   }
   Time begin = Now();
   TRY(servable->MakeGraphs(backend, batching));
+  TRY(servable->Replay(source.path));
   LOG(info) << servable->name_ << ": version " << source.version << ": " << servable->compiles()
             << " programs ready in " << (Now() - begin) / kMillisecond << " ms";
   return servable;
@@ -93,6 +95,32 @@ Status Servable::WarmUp(Way& way) {
       Time begin = Now();
       TRY(way.graph->Run(way.programs[bucket], members, nullptr, &times));
       if (run > 0) way.lane.Learn(bucket, Now() - begin, true, one ? 1 : 2);
+    }
+  }
+  return {};
+}
+
+Status Servable::Replay(const std::string& path) {
+  std::vector<WarmUpRecord> records = TRY(ReadWarmUpRecords(path));
+  for (size_t i = 0; i < records.size(); ++i) {
+    auto run = [&](WarmUpRecord& record) -> Status {
+      Graph* graph = TRY(Find(record.graph));
+      GraphMember member{TRY(graph->Order(std::move(record.inputs))), {}};
+      std::vector<const Shape*> shapes;
+      for (const Literal& input : member.inputs) shapes.push_back(&input.shape());
+      member.sizes = TRY(graph->spec().SizesOf(shapes));
+      Way* way = TRY(WayFor(*graph, member.sizes));
+      const int64_t batch = graph->spec().batch;
+      const int64_t rows = batch < 0 ? 1 : member.sizes[static_cast<size_t>(batch)];
+      if (rows > way->lane.largest())
+        return InvalidArgument(rows, " rows: at most ", way->lane.largest());
+      GraphMember* members[] = {&member};
+      RunTimes times;
+      return graph->Run(way->programs[way->lane.BucketFor(rows)], members, nullptr, &times);
+    };
+    if (Status status = run(records[i]); !status) {
+      return std::unexpected(
+          status.error().Prefix(StrCat(path, "/warmup.jsonl: request ", i + 1, ": ")));
     }
   }
   return {};

@@ -28,7 +28,8 @@ class Servable {
     std::string path;
     int64_t most_bytes = 0;  // of weights; 0: any number
   };
-  // Reads, compiles and runs every program once with zeros, so that no request pays for any of it.
+  // Reads, compiles and runs every program with zeros, then what the folder has to warm it up
+  // (warm_up.h), so that no request pays for any of it.
   static Result<std::shared_ptr<Servable>> Load(Source source, Backend& backend, WeightStore& store,
                                                 std::shared_ptr<ModelStats> stats,
                                                 const BatchingOptions& batching);
@@ -60,6 +61,7 @@ class Servable {
   Servable() = default;
   Status MakeGraphs(Backend& backend, const BatchingOptions& batching);
   Status WarmUp(Way& way);
+  Status Replay(const std::string& path);
 
   std::string name_;
   int64_t version_ = 0;

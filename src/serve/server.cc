@@ -160,7 +160,7 @@ std::vector<RunHandler::CrewFacts> Server::Crews() const {
   const int kept = own_cores() ? CoresForReceivers(options_.scheduler.cores) : 0;
   for (const auto& [protocol, threads] : receivers_) {
     RunHandler::CrewFacts& crew = crews.emplace_back(protocol, threads);
-    crew.rank = RankWithSlices(kReceiverSlice);
+    crew.rank = RankWithSlices(SlicesFor(own_cores()).receiver);
     crew.cores = kept > 0 ? StrCat("the first ", kept, " while requests are turned away")
                           : std::string("any core");
   }

@@ -90,6 +90,30 @@ TEST_F(ServerTest, ReadyWithoutTheWeightsThatNoGraphNeeds) {
   EXPECT_EQ((*servable)->variables().loaded_bytes(), 8);
 }
 
+// Requests of the folder run before it is ready; one that cannot is an error of the version.
+TEST_F(ServerTest, WarmUpRecordsAreReplayed) {
+  WriteLinear(version(1), 0.5, 2);
+  constexpr std::string_view kRecord =
+      R"({"inputs": [{"name": "x", "datatype": "FP32", "shape": [3, 2], "data": [1, 2, 3, 4, 5, 6]}]})";
+  ASSERT_TRUE(WriteFile(version(1) + "/warmup.jsonl", StrCat(kRecord, "\n\n", kRecord, "\n")));
+  Start();
+  ASSERT_TRUE(Serve());
+  EXPECT_EQ(Answer(Request(Floats({1, 2}, {2, 4}))), "{ { 3, 4 } }");
+  // They are no requests: nothing is counted, nothing compiled.
+  EXPECT_NE(server_->PrometheusText().find("outcome=\"ok\"} 1\n"), std::string::npos);
+  auto wrong = [&](int64_t number, std::string_view records, std::string_view says) {
+    WriteLinear(version(number), 0.5, 2);
+    ASSERT_TRUE(WriteFile(version(number) + "/warmup.jsonl", records));
+    Status status = Serve();
+    ASSERT_FALSE(status);
+    EXPECT_NE(status.error().ToString().find(says), std::string::npos) << status.error().ToString();
+    EXPECT_TRUE(server_->Ready());  // what it had goes on
+  };
+  wrong(2, StrCat(kRecord, "\n{\"inputs\": 3}\n"), "warmup.jsonl: line 2: ");
+  wrong(3, R"({"inputs": [{"name": "z", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]})",
+        "warmup.jsonl: request 1: ");
+}
+
 TEST_F(ServerTest, RunsNothingOnAThreadThatIsNeeded) {
   WriteLinear(version(1), 0.5, 2);
   ServerOptions options = DefaultServerOptions();

@@ -42,6 +42,32 @@ TEST_F(SlotsTest, RunsShareTheCores) {
   EXPECT_EQ(threads(), 1);
 }
 
+// A run that is hardly sooner done by several threads has one; once in a while it is tried again.
+TEST_F(SlotsTest, ThreadsGoWhereTheyGain) {
+  Make({.slots = 8, .cores = 8});
+  Lane lane({1}, true);
+  lane.Learn(0, kMillisecond);
+  auto threads = [&] {
+    Admit("a", lane);
+    EXPECT_EQ(Next(), "a");
+    return running_.back().threads;
+  };
+  EXPECT_EQ(threads(), 8);  // it is not known
+  now_ += 900 * kMicrosecond;
+  Done();
+  int alone = 0;
+  while (threads() == 1 && alone < 2000) {
+    ++alone;
+    now_ += kMillisecond;
+    Done();
+  }
+  EXPECT_GT(alone, 100);
+  EXPECT_LT(alone, 2000);
+  now_ += 300 * kMicrosecond;
+  Done();
+  EXPECT_EQ(threads(), 8);
+}
+
 // Threads of the high class come before the others for the system: they need not wait for a slot.
 TEST_F(SlotsTest, TheHighClassHasSlotsOfItsOwn) {
   using Takes = Scheduler::Takes;

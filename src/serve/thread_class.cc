@@ -56,7 +56,7 @@ bool StandsBehind() {
 }
 
 void UseSlices(Time slice) {
-  if (sched_getscheduler(0) != SCHED_OTHER) return;  // somebody chose another
+  if (slice == 0 || sched_getscheduler(0) != SCHED_OTHER) return;  // somebody chose another
   SchedulingAttributes attributes;
   attributes.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
   attributes.runtime = static_cast<uint64_t>(slice);
@@ -68,11 +68,12 @@ std::string RankBehind(bool own_cores) {
 }
 
 std::string RankWithSlices(Time slice) {
+  if (slice == 0) return "SCHED_OTHER";
   return StrCat("SCHED_OTHER, slices of ", slice / kMicrosecond, " us");
 }
 
 int CoresForReceivers(int cores) {
-  return cores / 2;
+  return (cores + 2) / 4;
 }
 
 void UseCores(int first, int count) {
@@ -87,9 +88,13 @@ void UseCores(int first, int count) {
   (void)sched_setaffinity(0, sizeof(some), CPU_COUNT(&some) > 0 ? &some : &all);
 }
 
-void BecomeReceiver() {
+void BecomeReceiver(bool own_cores) {
   receives = true;
-  UseSlices(kReceiverSlice);
+  UseSlices(SlicesFor(own_cores).receiver);
+}
+
+void GiveWay() {
+  sched_yield();
 }
 
 void KeepToReceiverCores(int cores, Time until) {

@@ -99,6 +99,10 @@ def write_grpc(write):
     write("serve_grpc_fuzz", "infer", b"\0" + infer + field(6, field(1, b"y")) + field(7, raw))
     listed = field(1, b"x") + field(2, b"FP32") + shape + field(5, field(6, raw))
     write("serve_grpc_fuzz", "infer_listed", b"\0" + field(1, b"m") + field(5, listed))
+    long = infer + b"\x3a\x80\x20" + raw * 512  # raw_input_contents of 4096 bytes
+    write("serve_grpc_fuzz", "infer_long", b"\0" + long)
+    write("serve_message_fuzz", "body", bytes([8]) + bytes([0, 5, 0, 9, 0, 1, 16, 0]) + b"\0\0\0\x10\0" + long)
+    write("serve_message_fuzz", "answer", bytes([9]) + bytes([0, 5, 0, 3, 0, 2, 0, 9, 1]) + long)
     tensor = field(1, 1) + field(2, field(2, field(1, 1)) + field(2, field(1, 2))) + field(4, raw)
     spec = field(1, b"m") + field(3, b"serving_default")
     write("serve_grpc_fuzz", "predict", b"\2" + field(1, spec) + field(2, field(1, b"x") + field(2, tensor)))

@@ -1,5 +1,7 @@
-"""Kinds of models behind weft-serve: many small inputs, random numbers from a key, weights that two models share."""
+"""Kinds of models behind weft-serve: many small inputs, random numbers from a key, weights that two models share, large weights."""
 
+import os
+import pathlib
 import re
 import sys
 
@@ -73,3 +75,25 @@ def test_two_models_share_the_weights_that_are_equal(tmp_path):
         # The one that goes does not take them along.
         assert server.ask("/v2/repository/models/first/unload", b"{}")[0] == 200
         np.testing.assert_allclose(server.ask("/v1/models/second:predict", {"instances": [9]})[1]["predictions"], [table[9] + 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "npz"])
+def test_loading_takes_no_more_memory_than_stays(tmp_path, kind):
+    """And no more processor time than half a second and a second for each gigabyte."""
+    weights = {f"w{i}": np.full(1 << 20, i, np.float32) for i in range(16)}
+    made = weft.serve.export(lambda p, x: x * sum(w.sum() for w in p.values()), weights, np.ones((1, 2), np.float32), tmp_path / "m", buckets=(1,))
+    if kind == "npz":
+        np.savez(made / "weights.npz", **weft.serve.load_safetensors(made / "weights.safetensors"))
+        (made / "weights.safetensors").unlink()
+        signature = made / "signature.json"
+        signature.write_text(signature.read_text().replace("weights.safetensors", "weights.npz"))
+    environment = {"WEFT_CACHE": str(tmp_path / "cache")}
+    with serve_process.serving(f"--model=m={tmp_path}/m", **environment):
+        pass  # the cache is filled
+    with serve_process.serving(f"--model=m={tmp_path}/m", **environment) as server:
+        process = pathlib.Path(f"/proc/{server.process.pid}")
+        peak, stays = (int(re.search(rf"{name}:\s+(\d+)", (process / "status").read_text())[1]) for name in ("VmHWM", "VmRSS"))
+        spent = sum(map(int, (process / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        assert server.ask("/v1/models/m:predict", {"instances": [[1, 2]]})[1] == {"predictions": [[120 * 2.0**20, 240 * 2.0**20]]}
+    assert peak <= 1.1 * stays and stays > 64 * 1024, (peak, stays)
+    assert spent <= 0.5 + 16 * 4 / 1024, spent

@@ -25,8 +25,11 @@ class DeviceMemory {
   bool Contains(const std::byte* address) const {
     return address >= seen_ && address < seen_ + bytes_;
   }
-  // Where the device finds what the host knows by this address.
-  std::byte* OnDevice(const std::byte* address) const { return own_ + (address - seen_); }
+  // Where the device finds what the host knows by this address; not to be read where it is not
+  // accessible.
+  std::byte* OnDevice(const std::byte* address) const {
+    return own_ != nullptr ? own_ + (address - seen_) : nullptr;
+  }
 
   // A block for `stream` (any pointer that tells streams apart); null: there is none now. What the
   // stream itself has freed is taken first, though the device may not have come by yet.

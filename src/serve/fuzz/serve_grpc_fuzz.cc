@@ -54,14 +54,19 @@ void FuzzPredict(const std::string& bytes) {
   });
 }
 
-// Answers each call with what it sent.
+// Answers each call with what it sent, from where that lies, several times where it is long.
 class EchoHandler final : public CallHandler {
  public:
   CallKind KindOf(std::string_view method) const override {
     return method.size() % 3 == 0 ? CallKind::kConversation : CallKind::kUnary;
   }
   void Handle(const CallRef& call) override {
-    call->Finish({}, NewMessage() + std::string(call->message()));
+    Message answer(NewMessage());
+    const std::string_view message = call->message();
+    for (size_t i = 0; i < message.size() && i < 1 + kWorthKeeping / 512; ++i)
+      answer.slices.push_back({answer.text.size(), call->storage(), message});
+    if (message.size() % 2 == 1) answer.text += message;
+    call->Finish({}, std::move(answer));
   }
   std::string Converse(const CallRef&, std::string_view message) override {
     return NewMessage() + std::string(message);

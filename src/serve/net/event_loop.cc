@@ -17,7 +17,7 @@ namespace weft::serve {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr Time kPollFor = 2 * kReceiverSlice;             // behind an event, for the next
+constexpr Time kPollFor = 200 * kMicrosecond;             // behind an event, for the next
 constexpr int kTicksOfCheck = 10;                         // of connections that stall
 constexpr uint64_t kFirstConnection = uint64_t{1} << 32;  // behind all descriptors
 constexpr uint32_t kEdges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
@@ -82,9 +82,9 @@ bool EventLoop::Next(epoll_event& event) {
     const Time now = Now(), until = last_event_.load(std::memory_order_relaxed) + kPollFor;
     if (close_together_.load(std::memory_order_relaxed) && now < until &&
         !polling_.exchange(true, std::memory_order_acquire)) {
-      do {
-        got = epoll_wait(poll_, &event, 1, 0);
-      } while (got == 0 && may_poll_() && Now() < until);
+      while ((got = epoll_wait(poll_, &event, 1, 0)) == 0 && may_poll_() && Now() < until) {
+        GiveWay();  // a run that came to this core would wait for long
+      }
       polling_.store(false, std::memory_order_release);
     }
   }
@@ -97,7 +97,7 @@ bool EventLoop::Next(epoll_event& event) {
 }
 
 void EventLoop::Work() {
-  BecomeReceiver();
+  BecomeReceiver(may_poll_ != nullptr);
   for (;;) {
     epoll_event event = {};
     if (!Next(event)) continue;

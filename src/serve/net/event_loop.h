@@ -57,8 +57,9 @@ class EventLoop {
   // Connections at the descriptor, which it takes, are opened so.
   void Listen(int descriptor, Open open);
   // `tick`: called ten times a second; may be null. `may_poll`: whether a core is idle, on which
-  // one thread looks for events without sleeping while they come close together; null: never. To
-  // wake a thread of a core that idles takes tens of microseconds.
+  // one thread looks for events without sleeping while they come close together; null: never, the
+  // cores are not the server's own. To wake a thread of a core that idles takes tens of
+  // microseconds.
   void Start(int threads, std::function<void()> tick, std::function<bool()> may_poll = nullptr);
   void StopAccepting() WEFT_EXCLUDES(mutex_);
   // Takes no more, waits until all connections are idle or for so long, ends them. Once.

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kReadBytes = 64 << 10;  // at once
 constexpr int kMostReads = 16;           // before calls are handed on
 constexpr size_t kWriteBytes = 256 << 10;
+constexpr Time kMostOfRead = 100 * kMicrosecond;  // runs of what one read brought
 
 // Connections that wait to write, of this thread.
 struct HeldWrites {
@@ -146,7 +147,7 @@ bool GrpcConnection::Serve(bool ending) {
       cancelled = session_->TakeCancelled();
     }
     for (const auto& cancel : cancelled) cancel();
-    const Time until = Now() + kReceiverSlice;  // for all but the last, and what cannot be queued
+    const Time until = Now() + kMostOfRead;  // for all but the last, and what cannot be queued
     for (size_t i = 0; i < calls.size(); ++i) {
       const bool last = i + 1 == calls.size();
       const bool wanted = more || !last || IsLastReceiver();

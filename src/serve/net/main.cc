@@ -41,6 +41,8 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   scheduler.reserved = std::min(scheduler.reserved, scheduler.slots - 1);
   scheduler.max_queue = static_cast<size_t>(std::max<int64_t>(flags.max_queue, 1));
   scheduler.own_cores = flags.dedicated_cores;
+  if (flags.run_placement == "pinned") scheduler.placement = SchedulerOptions::Placement::kPinned;
+  if (flags.run_placement == "behind") scheduler.placement = SchedulerOptions::Placement::kBehind;
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
   options.batching.enabled = flags.enable_batching;
   options.batching.max_delay = std::max<int64_t>(flags.batch_timeout_micros, 0) * kMicrosecond;
