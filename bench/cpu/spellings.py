@@ -13,6 +13,7 @@ import spelling_numbers
 import spelling_places
 import spelling_solvers
 import spelling_steps
+import spelling_textbook
 from spelling_programs import PROGRAMS
 
 
