@@ -28,6 +28,31 @@ int64_t SharedArrayBytes(const Kernel& kernel);  // that the threads of a block 
 // Cycles from the operands to the result; the throughput of a unit plays no part.
 int64_t LatencyOf(const Kernel& kernel, const Instr& instr);
 
+// Cycles of an operation on a vector until its result is there, about, on CPUs since Skylake and
+// Neoverse N1.
+struct OpLatency {
+  static constexpr int64_t kArithmetic = 4;  // +, -, * of floats, contracted or not
+  static constexpr int64_t kDivision = 12;   // of floats, and square roots
+  static constexpr int64_t kOther = 2;
+};
+
+// Loop interchange of a loop of rounds over arrays: all rounds of a few vectors, then the next.
+// Their values stay in registers, but a round waits for the one before: what is computed at once
+// has to hide the latency of the recurrence, and to fit the registers.
+struct Rounds {
+  double operations = 0;  // that a round takes for one vector
+  double latency = 0;     // cycles from a round's values to those of the next
+  int64_t kept = 0;       // vectors in registers: state, and what all rounds read
+  int64_t touched = 0;    // loads and stores of vectors in a round, where rounds are outermost
+  int64_t bytes = 0;      // of these arrays
+  double pieces = 1;      // threads that have enough to do when all rounds are one piece of work
+};
+struct InterchangeCost {
+  int64_t vectors = 1;               // at once
+  double inside = 0, outermost = 0;  // cycles of a round of a vector: rounds innermost, outermost
+};
+InterchangeCost CostOfInterchange(const Rounds& rounds, const TargetInfo& target);
+
 // Instructions of an iteration of kernels and small copies; other steps count `other` each.
 size_t CodeOf(const Program& program, const WhileStep& loop, size_t other);
 int LoopDepth(const std::vector<Step>& steps);  // loops within loops

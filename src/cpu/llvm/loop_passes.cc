@@ -113,39 +113,42 @@ class PointerInduction : public llvm::PassInfoMixin<PointerInduction> {
   }
 };
 
-// select(a & b, x, y) becomes select(b, select(a, x, y), y), and so for a | b, on x86: joining
-// flags takes more instructions than a second cmov, and the shallower condition is used off the
-// critical path.
+// select(a & b, x, y) becomes select(b, select(a, x, y), y), and so for a | b: joining flags takes
+// more instructions than a second conditional move, and the shallower condition is used off the
+// critical path. AArch64 compares under a condition (ccmp) where one select asks, not where several
+// do; x86 moves numbers of registers for integers alone.
 class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
+    const bool x86 = IsForX86(function);
+    if (!x86 && !IsForAArch64(function)) return llvm::PreservedAnalyses::all();
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
     std::vector<llvm::BinaryOperator*> found;
     for (llvm::Instruction& i : llvm::instructions(function)) {
       auto* both = llvm::dyn_cast<llvm::BinaryOperator>(&i);
-      if (both != nullptr && loops.getLoopFor(both->getParent()) != nullptr && IsToChoose(*both)) {
-        found.push_back(both);
-      }
+      if (both == nullptr || loops.getLoopFor(both->getParent()) == nullptr) continue;
+      if (IsToChoose(*both, x86)) found.push_back(both);
     }
     for (llvm::BinaryOperator* both : found) Part(*both);
     return KeepsBlocks(!found.empty());
   }
 
  private:
-  // An `and` or `or` of conditions, used by a few selects of integers alone.
-  static bool IsToChoose(const llvm::BinaryOperator& both) {
+  // An `and` or `or` of conditions, used by a few selects alone.
+  static bool IsToChoose(const llvm::BinaryOperator& both, bool x86) {
     constexpr unsigned kMostChoices =
         program::CodeBounds::kCopies - 1;  // branches on the condition
     bool joins =
         both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
-    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {
+    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1) ||
+        (!x86 && both.hasOneUse())) {
       return false;
     }
     return llvm::all_of(both.users(), [&](const llvm::User* user) {
       const auto* choice = llvm::dyn_cast<llvm::SelectInst>(user);
-      return choice != nullptr && choice->getCondition() == &both &&
-             choice->getType()->isIntegerTy() && !choice->getType()->isIntegerTy(1);
+      if (choice == nullptr || choice->getCondition() != &both) return false;
+      const llvm::Type* type = choice->getType();
+      return type->isIntegerTy() ? !type->isIntegerTy(1) : !x86 && type->isFloatingPointTy();
     });
   }
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/str.h"
+#include "compiler/analysis/element_cost.h"
 #include "compiler/analysis/trip_count.h"
 #include "compiler/lower/while.h"
 #include "program/cost.h"
@@ -27,6 +28,8 @@ constexpr int64_t kMostRounds = program::CancelPolling::kShortLoop;      // iter
 constexpr double kStepCost = program::TargetFacts::kWorkPerSecond / 20;
 constexpr int64_t kLeastRounds = 4 * program::CodeBounds::kShortLoop;  // iterations of a step
 constexpr size_t kMostMembers = program::CodeBounds::kMembers / 2;     // instructions of the body
+// Costs that differ by less than this are taken for the same: registers save steps, too.
+constexpr double kSameCost = 1 + 1.0 / program::CodeBounds::kMinorPart;
 // Arrays that are carried.
 constexpr size_t kMostStates = program::TargetFacts::kGeneralRegisters / 2;
 
@@ -74,6 +77,10 @@ class ElementwiseBody {
   Dims dims;                             // of the arrays
   std::vector<const Instruction*> members;
   std::vector<const Instruction*> reads;  // get-tuple-elements of the state
+  // What parameters of fusions are.
+  const std::unordered_map<const Instruction*, const Instruction*>& arguments() const {
+    return arguments_;
+  }
 
  private:
   // Whether it may be computed; varies_: from elements of the changing arrays.
@@ -168,6 +175,77 @@ bool IsReadBy(std::span<const Instruction* const> reads, int64_t k) {
                      [&](const Instruction* read) { return read->tuple_index() == k; });
 }
 
+// Cycles until its result is there.
+double LatencyOf(const Instruction& i) {
+  using Latency = program::OpLatency;
+  if (IsFree(i) || i.IsConstant() || i.shape().IsScalar()) return 0;
+  if (i.op() == HloOp::kGather) return program::TargetFacts::kLoadCycles + Latency::kOther;
+  double work = ElementCost(i);
+  if (work > kCheapElement) return work * Latency::kArithmetic / 2;  // a polynomial, by two halves
+  switch (i.op()) {
+    case HloOp::kAdd:
+    case HloOp::kSubtract:
+    case HloOp::kMultiply:
+      return IsFloat(i.shape().dtype()) ? Latency::kArithmetic : Latency::kOther;
+    case HloOp::kDivide:
+    case HloOp::kRemainder:
+    case HloOp::kSqrt:
+    case HloOp::kRsqrt: return Latency::kDivision;
+    default: return Latency::kOther;
+  }
+}
+
+// Cycles from the state to the value, along the longest path.
+double DepthOf(const Instruction& i, std::unordered_map<const Instruction*, double>& known,
+               const std::unordered_map<const Instruction*, const Instruction*>& arguments) {
+  auto it = known.find(&i);
+  if (it != known.end()) return it->second;
+  double most = 0;
+  auto follow = [&](const Instruction& from) {
+    most = std::max(most, DepthOf(from, known, arguments));
+  };
+  auto argument = arguments.find(&i);
+  if (argument != arguments.end()) {
+    follow(*argument->second);
+  } else if (i.op() == HloOp::kFusion) {
+    follow(*i.attrs<hlo::FusionAttrs>().calls->root());
+  } else if (i.op() == HloOp::kGetTupleElement && i.operand(0)->op() == HloOp::kFusion) {
+    follow(*i.operand(0)->attrs<hlo::FusionAttrs>().calls->root()->operand(i.tuple_index()));
+  } else if (i.op() != HloOp::kGetTupleElement) {
+    for (const Instruction* operand : i.operands()) follow(*operand);
+    most += LatencyOf(i);
+  }
+  return known[&i] = most;
+}
+
+// What the rounds take, for the cost model.
+program::Rounds RoundsOf(const Instruction& loop, const ElementwiseBody& found, int64_t trips,
+                         const program::TargetInfo& target) {
+  program::Rounds rounds;
+  double work = 0;
+  for (const Instruction* i : found.members) {
+    if (!IsFree(*i) && !i->shape().IsScalar()) rounds.operations += ElementCost(*i);
+    work += ElementCost(*i);
+  }
+  int64_t elements = 1;
+  for (int64_t d : found.dims) elements *= d;
+  std::unordered_map<const Instruction*, double> known;
+  const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
+  for (int64_t k : found.arrays) {
+    rounds.latency = std::max(rounds.latency, DepthOf(*root.operand(k), known, found.arguments()));
+  }
+  std::unordered_set<int64_t> read;
+  for (const Instruction* i : found.reads) {
+    if (i->shape().elements() != elements || !read.insert(i->tuple_index()).second) continue;
+    rounds.bytes += i->shape().ByteSize();
+  }
+  rounds.touched = static_cast<int64_t>(read.size() + found.arrays.size());
+  for (int64_t k : found.arrays) read.insert(k);
+  rounds.kept = static_cast<int64_t>(read.size());
+  rounds.pieces = work * static_cast<double>(elements * trips) / target.WorkOfThread();
+  return rounds;
+}
+
 // All rounds of one element, or one for each lane.
 Status EmitRounds(LowerContext& cx, KernelDraft& draft, const Instruction& loop,
                   std::span<const Instruction* const> reads, bool arrays, int64_t trips,
@@ -239,13 +317,18 @@ Decision MatchInterchangedLoop(Subject& subject) {
   int64_t elements = 1;
   for (int64_t d : found.dims) elements *= d;
   if (elements < kLeastElements) return Refuse("its arrays are small");
+  program::InterchangeCost cost = CostOfInterchange(
+      RoundsOf(loop, found, *trips, subject.cx.target), subject.cx.target);
+  if (cost.inside > kSameCost * cost.outermost) {
+    return Refuse("a round waits for the one before longer than its arrays take to be read");
+  }
   return Take("all rounds of some elements are made before the next ones");
 }
 
 // A kernel that makes some rounds of all elements, and one of the scalars alone as they are after
 // the last of them.
 Status LowerRounds(LowerContext& cx, const Instruction& loop, const ElementwiseBody& found,
-                   KernelBody& body, int64_t rounds, Steps& into) {
+                   KernelBody& body, int64_t rounds, int64_t vectors, Steps& into) {
   const auto& state = cx.memory.State(loop);
   const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
   for (bool arrays : {true, false}) {
@@ -258,12 +341,9 @@ Status LowerRounds(LowerContext& cx, const Instruction& loop, const ElementwiseB
     LoopShape shape = ShapeOf(cx, body, arrays ? found.dims : Dims());
     shape.in_place = true;
     shape.cost *= static_cast<double>(rounds);
-    // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
-    // look up have time for more.
-    bool looks_up = std::any_of(found.members.begin(), found.members.end(),
-                                [](const Instruction* m) { return m->op() == HloOp::kGather; });
-    bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
-    if (much) shape.width *= 2;
+    // Lanes of as many vectors as hide the latency: usually they are those of VectorsAtOnce().
+    int64_t usual = cx.target.VectorsAtOnce();
+    shape.width = std::max<int64_t>(1, shape.width * usual / vectors);
     KernelDraft draft = NewDraft(cx, body);
     draft.Declare(body.inputs, body.outputs);
     TRY(draft.ForEach(shape, [&](const Index& index) {
@@ -304,14 +384,15 @@ Status LowerInterchangedLoop(Subject& subject) {
   }
   double round_cost = static_cast<double>(elements) * ShapeOf(cx, body, found.dims).cost;
   int64_t rounds = RoundsOfPiece(round_cost, trips);
-  if (rounds == trips) return LowerRounds(cx, loop, found, body, trips, steps);
+  int64_t vectors = CostOfInterchange(RoundsOf(loop, found, trips, cx.target), cx.target).vectors;
+  if (rounds == trips) return LowerRounds(cx, loop, found, body, trips, vectors, steps);
   Steps piece;
-  TRY(LowerRounds(cx, loop, found, body, rounds, piece));
+  TRY(LowerRounds(cx, loop, found, body, rounds, vectors, piece));
   for (int64_t i = 0; i < trips / rounds; ++i) {
     steps.insert(steps.end(), piece.begin(), piece.end());
   }
   if (trips % rounds == 0) return {};
-  return LowerRounds(cx, loop, found, body, trips % rounds, steps);
+  return LowerRounds(cx, loop, found, body, trips % rounds, vectors, steps);
 }
 
 }  // namespace
