@@ -86,7 +86,8 @@ InterchangeCost CostOfInterchange(const Rounds& rounds, const TargetInfo& target
   InterchangeCost cost;
   double computing = rounds.operations / VectorUnits(target);
   // An eighth of the registers is for what is computed on the way: one vector after the other.
-  int64_t room = (target.vector_registers - target.vector_registers / 8) / std::max<int64_t>(rounds.kept, 1);
+  int64_t room =
+      (target.vector_registers - target.vector_registers / 8) / std::max<int64_t>(rounds.kept, 1);
   int64_t most = std::clamp<int64_t>(room, 1, 2 * target.VectorsAtOnce());
   while (2 * cost.vectors <= most &&
          rounds.latency > computing * static_cast<double>(cost.vectors)) {

@@ -10,6 +10,7 @@
 #include "program/kernel.h"
 #include "program/program.h"
 #include "program/target.h"
+#include "program/target_latency.h"
 
 namespace weft::program {
 
@@ -27,14 +28,6 @@ int64_t SharedArrayBytes(const Kernel& kernel);  // that the threads of a block 
 
 // Cycles from the operands to the result; the throughput of a unit plays no part.
 int64_t LatencyOf(const Kernel& kernel, const Instr& instr);
-
-// Cycles of an operation on a vector until its result is there, about, on CPUs since Skylake and
-// Neoverse N1.
-struct OpLatency {
-  static constexpr int64_t kArithmetic = 4;  // +, -, * of floats, contracted or not
-  static constexpr int64_t kDivision = 12;   // of floats, and square roots
-  static constexpr int64_t kOther = 2;
-};
 
 // Loop interchange of a loop of rounds over arrays: all rounds of a few vectors, then the next.
 // Their values stay in registers, but a round waits for the one before: what is computed at once

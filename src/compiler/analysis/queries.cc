@@ -58,7 +58,8 @@ bool IsOfIndicesWithin(const Instruction& i, int64_t& operations) {
   if (!hlo::IsElementwise(i.op()) || i.operand_count() == 0) return false;
   return i.op() != Op::kStochasticConvert && i.control_predecessors().empty() &&
          std::all_of(i.operands().begin(), i.operands().end(), [&](const Instruction* operand) {
-           return operand->shape().dims() == i.shape().dims() && IsOfIndicesWithin(*operand, operations);
+           return operand->shape().dims() == i.shape().dims() &&
+                  IsOfIndicesWithin(*operand, operations);
          });
 }
 

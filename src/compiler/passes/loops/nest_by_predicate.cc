@@ -62,18 +62,16 @@ bool StartsAnew(const PredicateNest& nest, int64_t k) {
     return false;
   }
   std::unordered_set<const Instruction*> behind = BehindOf(next.operand(nest.goes_on ? 2 : 1));
-  return std::none_of(behind.begin(), behind.end(), [&](const Instruction* i) {
-    return ReadsState(*i, nest.loop, k);
-  });
+  return std::none_of(behind.begin(), behind.end(),
+                      [&](const Instruction* i) { return ReadsState(*i, nest.loop, k); });
 }
 
 bool BranchesOn(const Instruction& predicate) {
   return std::any_of(predicate.users().begin(), predicate.users().end(), [](const Instruction* i) {
     return i->op() == Op::kConditional ||
-           (i->op() == Op::kConvert && std::any_of(i->users().begin(), i->users().end(),
-                                                   [](const Instruction* user) {
-                                                     return user->op() == Op::kConditional;
-                                                   }));
+           (i->op() == Op::kConvert &&
+            std::any_of(i->users().begin(), i->users().end(),
+                        [](const Instruction* user) { return user->op() == Op::kConditional; }));
   });
 }
 
@@ -150,8 +148,8 @@ Result<Computation*> AddNest(const PredicateNest& nest) {
   Computation* condition = TRY(AddInnerPredicate(nest, *inner));
   Builder b(*outer, nullptr, nest.loop.op);
   state = TRY(b.Parameter(0, nest.loop.op->shape()));
-  Instruction* loop = TRY(
-      b.Add(Op::kWhile, {state}, hlo::WhileAttrs{.condition = condition, .body = inner}));
+  Instruction* loop =
+      TRY(b.Add(Op::kWhile, {state}, hlo::WhileAttrs{.condition = condition, .body = inner}));
   outer->set_root(CopyIteration(nest, !nest.goes_on, loop, b));
   return outer;
 }

@@ -2,6 +2,8 @@
 // an inner counter, which starts anew where it has reached its end, and outer elements, which
 // change there alone, becomes a loop around a counted one. What is known of counted loops, such as
 // ranges of the counter and elements that the next iteration reads, is then known of it.
+#include "compiler/passes/loops/nest_flat_loops.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -11,7 +13,6 @@
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/loops/loop_state.h"
-#include "compiler/passes/loops/nest_flat_loops.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"

@@ -42,7 +42,8 @@ struct Point {
 
 // "At this index of that dimension", as a comparison of coordinates says.
 std::optional<Point::At> IndexOf(const Loop& loop, const Instruction& compare, Direction says) {
-  if (compare.op() == Op::kBroadcast && compare.shape().rank() > 0 && !compare.operand(0)->shape().IsScalar()) {
+  if (compare.op() == Op::kBroadcast && compare.shape().rank() > 0 &&
+      !compare.operand(0)->shape().IsScalar()) {
     std::optional<Point::At> inner = IndexOf(loop, *compare.operand(0), says);
     if (!inner) return std::nullopt;
     inner->dim = compare.attrs<hlo::BroadcastAttrs>().dimensions[static_cast<size_t>(inner->dim)];
@@ -71,9 +72,10 @@ void AddConditions(const Loop& loop, Instruction* mask, int64_t depth, Point& po
     return;
   }
   std::optional<Point::At> at = IndexOf(loop, *mask, Direction::kEq);
-  bool adds = at && std::none_of(point.at.begin(), point.at.end(), [&](const Point::At& other) {
-    return other.dim == at->dim || other.index->shape().dtype() != at->index->shape().dtype();
-  });
+  bool adds =
+      at && std::none_of(point.at.begin(), point.at.end(), [&](const Point::At& other) {
+        return other.dim == at->dim || other.index->shape().dtype() != at->index->shape().dtype();
+      });
   if (adds) {
     point.at.push_back(*at);
   } else {

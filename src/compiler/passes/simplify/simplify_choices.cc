@@ -198,8 +198,18 @@ Instruction* IdentityOf(Op op, DType dtype, Builder& b) {
   }
 }
 
+// Whether a number that a loop hands on is behind a scalar: its state is read by elements.
+bool ReadsCarriedNumber(const Instruction& i, int64_t depth) {
+  if (!i.shape().IsArray() || i.shape().elements() != 1 || depth == 0) return false;
+  if (i.op() == Op::kGetTupleElement) return IsFloat(i.shape().dtype());
+  return std::any_of(i.operands().begin(), i.operands().end(), [&](const Instruction* operand) {
+    return ReadsCarriedNumber(*operand, depth - 1);
+  });
+}
+
 // select(p, s, min(s, v)) = min(s, select(p, infinity, v)) of scalars, likewise max and sums: where
-// s is what an iteration hands on, the next one waits for one operation instead of two.
+// s is what an iteration hands on, the next one waits for one operation instead of two. Where that
+// is in the predicate or the term, it would wait for more.
 Result<Instruction*> ChooseTerm(Instruction& i, Builder& b) {
   if (!i.shape().IsScalar()) return nullptr;
   for (int64_t k : {1, 2}) {
@@ -207,9 +217,11 @@ Result<Instruction*> ChooseTerm(Instruction& i, Builder& b) {
     if (op.operand_count() != 2 || !IsReadOnce(op) || op.operand(0) == op.operand(1)) continue;
     if (s.IsConstant() || (op.operand(0) != &s && op.operand(1) != &s)) continue;
     int64_t side = op.operand(0) == &s ? 1 : 0;
+    Instruction* v = op.operand(side);
+    constexpr int64_t kDepth = program::WorkBounds::kTree;
+    if (ReadsCarriedNumber(*i.operand(0), kDepth) || ReadsCarriedNumber(*v, kDepth)) continue;
     Instruction* identity = IdentityOf(op.op(), i.shape().dtype(), b);
     if (identity == nullptr) continue;
-    Instruction* v = op.operand(side);
     Instruction* term =
         TRY(b.Add(Op::kSelect, {i.operand(0), k == 1 ? identity : v, k == 1 ? v : identity}));
     return b.Add(op.op(), {side == 1 ? &s : term, side == 1 ? term : &s}, op.attrs());

@@ -46,18 +46,18 @@ std::optional<Ints> KnownStarts(std::span<Instruction* const> starts, const Shap
   return known;
 }
 
-// The element at `starts` of an array that is computed from indices, as an array of `shape`.
+// The element at `starts` of an array that is computed from indices, as a scalar.
 Result<Instruction*> ElementOfIndices(Instruction& x, std::span<Instruction* const> starts,
-                                      Shape shape, Builder& b) {
-  shape.set_dtype(x.shape().dtype());
-  if (SplatValue(x) != nullptr) {
-    Instruction* scalar = x.shape().IsScalar() ? &x : FillScalar(x);
-    return b.Broadcast(scalar != nullptr ? scalar : b.Constant(*SplatValue(x)), shape, {});
+                                      Builder& b) {
+  Shape shape = Shape::Scalar(x.shape().dtype());
+  if (const Literal* value = SplatValue(x)) {
+    Instruction* scalar = FillScalar(x);
+    return scalar != nullptr ? scalar : b.Constant(*value);
   }
   if (x.op() != Op::kIota) {
     std::vector<Instruction*> operands;
     for (Instruction* operand : x.operands()) {
-      operands.push_back(TRY(ElementOfIndices(*operand, starts, shape, b)));
+      operands.push_back(TRY(ElementOfIndices(*operand, starts, b)));
     }
     return b.Add(x.op(), operands, x.attrs(), &shape);
   }
@@ -66,8 +66,7 @@ Result<Instruction*> ElementOfIndices(Instruction& x, std::span<Instruction* con
   DType dtype = at->shape().dtype();
   Instruction* last = b.ScalarConstant(dtype, static_cast<double>(x.shape().dim(along) - 1));
   at = TRY(b.Add(Op::kMinimum, {TRY(b.Add(Op::kMaximum, {at, b.ScalarConstant(dtype, 0)})), last}));
-  if (dtype != shape.dtype()) at = TRY(b.Convert(at, shape.dtype()));
-  return b.Broadcast(at, shape, {});
+  return dtype != shape.dtype() ? b.Convert(at, shape.dtype()) : Result<Instruction*>(at);
 }
 
 // dynamic-slice(x, constants) = slice(x);  dynamic-slice(dynamic-update-slice(x, u, s), s) = u when
@@ -94,7 +93,7 @@ Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
   });
   bool fits = x->shape().elements() <= std::numeric_limits<int32_t>::max();
   if (i.shape().elements() == 1 && wide && fits && IsOfIndices(*x)) {
-    return ElementOfIndices(*x, starts, WithoutLayoutOf(i.shape()), b);
+    return b.Broadcast(TRY(ElementOfIndices(*x, starts, b)), WithoutLayoutOf(i.shape()), {});
   }
   return nullptr;
 }

@@ -81,8 +81,8 @@ bool IsUpdateReadOnce(const Instruction& i) {
   return updates && IsReadOnce(i) && i.shape().IsArray() && i.control_predecessors().empty();
 }
 
-// Whether `i` is `x` after some updates that nothing else reads: what the later of them store may be
-// anything where they are not made.
+// Whether `i` is `x` after some updates that nothing else reads: what the later of them store may
+// be anything where they are not made.
 bool UpdatesOnly(const Instruction& i, const Instruction& x) {
   const Instruction* at = &i;
   for (size_t k = 0; k < kMostUpdates && IsUpdateReadOnce(*at); ++k) {
