@@ -70,18 +70,20 @@ def new_op(name, family):
     if family not in families:
         sys.exit(f"no family {family}; those with rows are: {', '.join(families)}")
     elementwise = family.startswith("elementwise")
+    arity = 2 if family == "elementwise_binary" else 1
+    second = "  y = f32[4] constant({4, 3, 2, 1})\n" if arity == 2 else ""
     write_new(
         ROOT / f"test/run/{name}.hlo",
         f"""// test: run
 ENTRY main {{
   x = f32[4] constant({{1, 2, 3, 4}})
-  ROOT r = f32[4] {name}(x)
+{second}  ROOT r = f32[4] {name}({"x, y" if arity == 2 else "x"})
 }}
 """,
     )
     insert_sorted(
         ops,
-        f'OP(k{pascal(name)}, "{name}", 1, NoAttrs, {"kElementwise" if elementwise else "kNone"})',
+        f'OP(k{pascal(name)}, "{name}", {arity}, NoAttrs, {"kElementwise" if elementwise else "kNone"})',
         lambda s: s.startswith("OP("),
         lambda s: re.search(r'"([^"]+)"', s)[1],
     )
@@ -92,6 +94,7 @@ ENTRY main {{
     print(f"{source.relative_to(ROOT)}: a row to fill in")
     if elementwise:
         print(f"src/hlo/evaluate/lanes_*.cc: add `case Op::k{pascal(name)}`, a line for each class of number it takes")
+        print(f"src/compiler/lower/element/elementwise.cc: add `case HloOp::k{pascal(name)}` for native code")
     print(f"then: ./dev bless test/run/{name}.hlo")
 
 

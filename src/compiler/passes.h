@@ -73,8 +73,9 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
-// A loop with an inner counter that starts anew at its end, and an outer one that grows there,
-// becomes a loop around a counted one; needs: simplify; not scheduled (else it does nothing).
+// A loop with an inner counter that starts anew at its end, and an outer one that grows there, or
+// with a predicate under which what its condition reads stays as it is,
+// becomes a loop around another; needs: simplify; not scheduled (else it does nothing).
 Result<bool> NestFlatLoops(hlo::Module&, const PassContext&);
 // log(exp(x)) becomes x, sqrt(x * x) its absolute value, products, quotients and constant powers of
 // exponentials one exponential, where optimize.cancel_exponentials asks for it; values change where

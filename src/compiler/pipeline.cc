@@ -96,7 +96,8 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-slices",
     "recognize-topk",
     "simplify-conditionals",
-    "nest-flat-loops",  // before simplify-while, which takes constants out of the state
+    "nest-flat-loops",        // before simplify-while, which takes constants out of the state
+    "simplify-conditionals",  // those whose predicate a nest decides
     "simplify-while",
     "recognize-point-updates",  // behind simplify-while; simplify takes their slices further
 };

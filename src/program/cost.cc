@@ -58,13 +58,46 @@ int64_t LatencyOf(const Kernel& kernel, const Instr& instr) {
   if (instr.results.empty() || !IsFloat(kernel.type(instr.results[0]).dtype)) return 1;
   switch (instr.op) {
     case Op::kDiv:
-    case Op::kSqrt: return 12;
+    case Op::kSqrt: return OpLatency::kDivision;
     case Op::kAdd:
     case Op::kSub:
     case Op::kMul:
-    case Op::kFma: return 4;
-    default: return 2;
+    case Op::kFma: return OpLatency::kArithmetic;
+    default: return OpLatency::kOther;
   }
+}
+
+namespace {
+
+// Vector operations in a cycle: 512 bits of them, but two at least.
+double VectorUnits(const TargetInfo& target) {
+  return static_cast<double>(std::clamp<int64_t>(512 / target.vector_bits, 2, 4));
+}
+
+// Cycles of a vector that is loaded or stored, by where it lies; two at once from the first level.
+double CyclesOfAccess(int64_t bytes, const TargetInfo& target) {
+  if (bytes <= target.l1_bytes) return 0.5;
+  return bytes <= target.l2_bytes ? 1 : 4;
+}
+
+}  // namespace
+
+InterchangeCost CostOfInterchange(const Rounds& rounds, const TargetInfo& target) {
+  InterchangeCost cost;
+  double computing = rounds.operations / VectorUnits(target);
+  // An eighth of the registers is for what is computed on the way: one vector after the other.
+  int64_t room =
+      (target.vector_registers - target.vector_registers / 8) / std::max<int64_t>(rounds.kept, 1);
+  int64_t most = std::clamp<int64_t>(room, 1, 2 * target.VectorsAtOnce());
+  while (2 * cost.vectors <= most &&
+         rounds.latency > computing * static_cast<double>(cost.vectors)) {
+    cost.vectors *= 2;
+  }
+  cost.inside = std::max(computing, rounds.latency / static_cast<double>(cost.vectors));
+  cost.inside /= std::clamp<double>(rounds.pieces, 1, static_cast<double>(target.cores));
+  cost.outermost = std::max(
+      computing, static_cast<double>(rounds.touched) * CyclesOfAccess(rounds.bytes, target));
+  return cost;
 }
 
 size_t CodeOf(const Program& program, const WhileStep& loop, size_t other) {

@@ -10,6 +10,7 @@
 #include "program/kernel.h"
 #include "program/program.h"
 #include "program/target.h"
+#include "program/target_latency.h"
 
 namespace weft::program {
 
@@ -27,6 +28,23 @@ int64_t SharedArrayBytes(const Kernel& kernel);  // that the threads of a block 
 
 // Cycles from the operands to the result; the throughput of a unit plays no part.
 int64_t LatencyOf(const Kernel& kernel, const Instr& instr);
+
+// Loop interchange of a loop of rounds over arrays: all rounds of a few vectors, then the next.
+// Their values stay in registers, but a round waits for the one before: what is computed at once
+// has to hide the latency of the recurrence, and to fit the registers.
+struct Rounds {
+  double operations = 0;  // that a round takes for one vector
+  double latency = 0;     // cycles from a round's values to those of the next
+  int64_t kept = 0;       // vectors in registers: state, and what all rounds read
+  int64_t touched = 0;    // loads and stores of vectors in a round, where rounds are outermost
+  int64_t bytes = 0;      // of these arrays
+  double pieces = 1;      // threads that have enough to do when all rounds are one piece of work
+};
+struct InterchangeCost {
+  int64_t vectors = 1;               // at once
+  double inside = 0, outermost = 0;  // cycles of a round of a vector: rounds innermost, outermost
+};
+InterchangeCost CostOfInterchange(const Rounds& rounds, const TargetInfo& target);
 
 // Instructions of an iteration of kernels and small copies; other steps count `other` each.
 size_t CodeOf(const Program& program, const WhileStep& loop, size_t other);

@@ -8,6 +8,7 @@
 #include "compiler/analysis/tiles.h"
 #include "hlo/computation.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 
@@ -262,6 +263,48 @@ std::vector<InPlace> InPlaceOperands(const Instruction& instruction) {
     return result;
   }
   return op == HloOp::kFusion ? OfFusion(*instruction.attrs<hlo::FusionAttrs>().calls) : result;
+}
+
+namespace {
+
+// The leaf of the computation's parameter that `leaf` of `i` is, as it was or updated in place.
+std::optional<int64_t> UpdatedLeaf(const Instruction* i, int64_t leaf) {
+  for (int64_t steps = 0; steps < program::WorkBounds::kPath; ++steps) {
+    if (i->IsParameter()) return leaf;
+    if (i->op() == HloOp::kTuple) {
+      int64_t k = 0;
+      for (; leaf >= LeafCount(i->operand(k)->shape()); ++k) {
+        leaf -= LeafCount(i->operand(k)->shape());
+      }
+      i = i->operand(k);
+    } else if (i->op() == HloOp::kGetTupleElement) {
+      const Shape& tuple = i->operand(0)->shape();
+      for (int64_t k = 0; k < i->tuple_index(); ++k) leaf += LeafCount(tuple.tuple_element(k));
+      i = i->operand(0);
+    } else if (IsRenaming(i->op()) || i->op() == HloOp::kWhile) {
+      i = i->operand(0);
+    } else {
+      std::vector<InPlace> may = InPlaceOperands(*i);
+      auto it = std::find_if(may.begin(), may.end(), [&](InPlace p) { return p.leaf == leaf; });
+      if (it == may.end()) return std::nullopt;
+      i = i->operand(it->operand);
+      leaf = 0;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<OperandLeaf> LeavesUpdatedByBranches(const Instruction& conditional, int64_t leaf) {
+  std::vector<OperandLeaf> found;
+  int64_t operand = 1;  // the first selects the branch
+  for (const hlo::Computation* branch : conditional.attrs<hlo::ConditionalAttrs>().branches()) {
+    std::optional<int64_t> at = UpdatedLeaf(branch->root(), leaf);
+    if (at) found.push_back({operand, *at});
+    ++operand;
+  }
+  return found;
 }
 
 }  // namespace weft::compiler

@@ -23,6 +23,13 @@ struct InPlace {
 // What an instruction allows, in order of preference.
 std::vector<InPlace> InPlaceOperands(const hlo::Instruction& instruction);
 
+// Leaves of operands that branches of a conditional hand back at `leaf`, as they are or updated in
+// place; one for each branch that does.
+struct OperandLeaf {
+  int64_t operand = 0, leaf = 0;
+};
+std::vector<OperandLeaf> LeavesUpdatedByBranches(const hlo::Instruction& conditional, int64_t leaf);
+
 // Whether all that an update writes is computed before the first element is stored, so that a
 // kernel of these members may read the array anywhere: so few elements that they are straight-line
 // code.

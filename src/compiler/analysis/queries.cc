@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "program/work_bounds.h"
+
 namespace weft::compiler {
 
 using hlo::Instruction;
@@ -45,6 +47,27 @@ Instruction* FillScalar(Instruction& i) {
   if (i.shape().IsScalar()) return &i;
   if (i.op() != Op::kBroadcast || !i.operand(0)->shape().IsScalar()) return nullptr;
   return i.operand(0)->shape().dtype() == i.shape().dtype() ? i.operand(0) : nullptr;
+}
+
+namespace {
+
+// Counts down the operations that it may still take.
+bool IsOfIndicesWithin(const Instruction& i, int64_t& operations) {
+  if (!IsStaticArray(i) || --operations < 0) return false;
+  if (i.op() == Op::kIota || SplatValue(i) != nullptr) return true;
+  if (!hlo::IsElementwise(i.op()) || i.operand_count() == 0) return false;
+  return i.op() != Op::kStochasticConvert && i.control_predecessors().empty() &&
+         std::all_of(i.operands().begin(), i.operands().end(), [&](const Instruction* operand) {
+           return operand->shape().dims() == i.shape().dims() &&
+                  IsOfIndicesWithin(*operand, operations);
+         });
+}
+
+}  // namespace
+
+bool IsOfIndices(const Instruction& i) {
+  int64_t operations = program::WorkBounds::kTree;
+  return IsOfIndicesWithin(i, operations);
 }
 
 std::optional<int64_t> IntegerValue(const Instruction& i) {

@@ -21,6 +21,9 @@ const Literal* SplatValue(const hlo::Instruction& i);
 bool IsSplat(const Literal& l);
 // The scalar (a constant or not) that fills an array, or the scalar itself; null: none.
 hlo::Instruction* FillScalar(hlo::Instruction& i);
+// An array whose elements are computed from their indices alone, by few operations: an iota, one
+// value, or element by element of such.
+bool IsOfIndices(const hlo::Instruction& i);
 // The integer that a scalar constant holds; unsigned 64-bit ones as their bits.
 std::optional<int64_t> IntegerValue(const hlo::Instruction& i);
 // The op that a computation (x, y) -> op(x, y) applies; nullopt: it is another one.

@@ -113,39 +113,55 @@ class PointerInduction : public llvm::PassInfoMixin<PointerInduction> {
   }
 };
 
-// select(a & b, x, y) becomes select(b, select(a, x, y), y), and so for a | b, on x86: joining
-// flags takes more instructions than a second cmov, and the shallower condition is used off the
-// critical path.
+// The same value, behind an optimization barrier (of AArch64): nothing is known of it.
+llvm::Value* Hidden(llvm::Value* value, llvm::IRBuilder<>& b) {
+  llvm::Type* type = value->getType();
+  auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "",
+                                    type->isFloatingPointTy() ? "=w,0" : "=r,0",
+                                    /*hasSideEffects=*/false);
+  return b.CreateCall(same, {value});
+}
+
+// select(a & b, x, y) becomes select(b, select(a, x, y), y), and so for a | b: joining flags takes
+// more instructions than a second conditional move, and the shallower condition is used off the
+// critical path. AArch64 compares under a condition (ccmp) where one select asks, not where several
+// do, and selection would join the conditions again but for a barrier; x86 has such moves for
+// integers alone.
 class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
  public:
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!IsForX86(function)) return llvm::PreservedAnalyses::all();
+    const bool x86 = IsForX86(function);
+    if (!x86 && !IsForAArch64(function)) return llvm::PreservedAnalyses::all();
     auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
     std::vector<llvm::BinaryOperator*> found;
     for (llvm::Instruction& i : llvm::instructions(function)) {
       auto* both = llvm::dyn_cast<llvm::BinaryOperator>(&i);
-      if (both != nullptr && loops.getLoopFor(both->getParent()) != nullptr && IsToChoose(*both)) {
-        found.push_back(both);
-      }
+      if (both == nullptr || loops.getLoopFor(both->getParent()) == nullptr) continue;
+      if (IsToChoose(*both, x86)) found.push_back(both);
     }
-    for (llvm::BinaryOperator* both : found) Part(*both);
+    for (llvm::BinaryOperator* both : found) Part(*both, x86);
     return KeepsBlocks(!found.empty());
   }
 
  private:
-  // An `and` or `or` of conditions, used by a few selects of integers alone.
-  static bool IsToChoose(const llvm::BinaryOperator& both) {
+  // An `and` or `or` of conditions, used by a few selects alone.
+  static bool IsToChoose(const llvm::BinaryOperator& both, bool x86) {
     constexpr unsigned kMostChoices =
         program::CodeBounds::kCopies - 1;  // branches on the condition
     bool joins =
         both.getOpcode() == llvm::Instruction::And || both.getOpcode() == llvm::Instruction::Or;
-    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1)) {
+    if (!joins || !both.getType()->isIntegerTy(1) || both.hasNUsesOrMore(kMostChoices + 1) ||
+        (!x86 && both.hasOneUse())) {
       return false;
     }
     return llvm::all_of(both.users(), [&](const llvm::User* user) {
       const auto* choice = llvm::dyn_cast<llvm::SelectInst>(user);
-      return choice != nullptr && choice->getCondition() == &both &&
-             choice->getType()->isIntegerTy() && !choice->getType()->isIntegerTy(1);
+      if (choice == nullptr || choice->getCondition() != &both) return false;
+      const llvm::Type* type = choice->getType();
+      bool moved = x86 ? type->isIntegerTy()
+                       : type->isIntegerTy(32) || type->isIntegerTy(64) || type->isFloatTy() ||
+                             type->isDoubleTy();
+      return moved && !type->isIntegerTy(1);
     });
   }
 
@@ -162,7 +178,7 @@ class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
     return most + (llvm::isa<llvm::LoadInst>(i) ? kLoad : 1);
   }
 
-  static void Part(llvm::BinaryOperator& both) {
+  static void Part(llvm::BinaryOperator& both, bool x86) {
     llvm::Value *early = both.getOperand(0), *late = both.getOperand(1);
     if (DepthOf(early, both.getParent()) > DepthOf(late, both.getParent())) {
       std::swap(early, late);
@@ -173,6 +189,7 @@ class SplitSelectCondition : public llvm::PassInfoMixin<SplitSelectCondition> {
       llvm::IRBuilder<> b(choice);
       llvm::Value *yes = choice->getTrueValue(), *no = choice->getFalseValue();
       llvm::Value* first = b.CreateSelect(early, yes, no);
+      if (!x86) first = Hidden(first, b);
       choice->replaceAllUsesWith(b.CreateSelect(late, all ? first : yes, all ? no : first));
       choice->eraseFromParent();
     }
@@ -209,11 +226,8 @@ class AvoidConditionalIncrement : public llvm::PassInfoMixin<AvoidConditionalInc
   }
 
   static void Hide(llvm::Use& operand) {
-    llvm::Type* type = operand->getType();
-    auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "", "=r,0",
-                                      /*hasSideEffects=*/false);
     llvm::IRBuilder<> b(llvm::cast<llvm::Instruction>(operand.getUser()));
-    operand.set(b.CreateCall(same, {operand.get()}));
+    operand.set(Hidden(operand.get(), b));
   }
 };
 

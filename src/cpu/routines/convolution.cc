@@ -11,6 +11,7 @@
 #include "cpu/routines/convolution_first.h"
 #include "cpu/routines/convolution_narrow.h"
 #include "cpu/routines/convolution_taps.h"
+#include "cpu/routines/convolution_zeroes.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
@@ -28,21 +29,6 @@ using program::ConvolutionForm;
 constexpr int64_t kFewFilters = 256;
 // Taps that one accumulator of f32 takes (kLongSum).
 constexpr int64_t kTapRun = 2 * program::SumOrder::kRun;
-
-// Sums of no elements.
-class AllZeroes : public PreparedRoutine {
- public:
-  AllZeroes(int64_t bytes, const Epilogue& epilogue) : bytes_(bytes), epilogue_(epilogue) {}
-  Status Run(const RoutineContext& context) const override {
-    std::fill_n(context.memory[2], bytes_, std::byte{0});
-    EpilogueRun(epilogue_, context).OnAll(&context.pool);
-    return {};
-  }
-
- private:
-  int64_t bytes_;
-  Epilogue epilogue_;
-};
 
 class Convolution : public PreparedRoutine {
  public:

@@ -2,11 +2,10 @@
 // iterations over many starting points at once: all rounds of some elements before the next ones,
 // the state in registers.
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/str.h"
 #include "compiler/analysis/trip_count.h"
+#include "compiler/lower/cpu/elementwise_loop.h"
 #include "compiler/lower/while.h"
 #include "program/cost.h"
 #include "program/target_facts.h"
@@ -26,142 +25,8 @@ constexpr int64_t kMostRounds = program::CancelPolling::kShortLoop;      // iter
 // ElementCost, some 50 ms on one core), each of enough rounds for loads and stores not to count.
 constexpr double kStepCost = program::TargetFacts::kWorkPerSecond / 20;
 constexpr int64_t kLeastRounds = 4 * program::CodeBounds::kShortLoop;  // iterations of a step
-constexpr size_t kMostMembers = program::CodeBounds::kMembers / 2;     // instructions of the body
-// Arrays that are carried.
-constexpr size_t kMostStates = program::TargetFacts::kGeneralRegisters / 2;
-
-// What the body computes, looked at from its results: every element from those at the same index.
-class ElementwiseBody {
- public:
-  ElementwiseBody(const Instruction& loop, const std::vector<MemValue>& state)
-      : body_(*loop.attrs<hlo::WhileAttrs>().body), state_(state) {}
-
-  bool Check() {
-    const Instruction& root = *body_.root();
-    if (root.op() != HloOp::kTuple || root.operand_count() != static_cast<int64_t>(state_.size())) {
-      return false;
-    }
-    for (int64_t k = 0; k < root.operand_count(); ++k) {
-      if (state_[static_cast<size_t>(k)] < 0) continue;
-      const Shape& shape = root.operand(k)->shape();
-      if (!shape.IsArray() || shape.HasDynamicDims()) return false;
-      if (shape.IsScalar()) {
-        scalars.push_back(k);
-        continue;
-      }
-      if (!arrays.empty() && shape.dims() != dims) return false;
-      dims = shape.dims();
-      arrays.push_back(k);
-    }
-    if (arrays.empty() || arrays.size() > kMostStates) return false;
-    for (int64_t k : arrays) {
-      if (!Visit(*root.operand(k))) return false;
-    }
-    for (int64_t k : scalars) {
-      if (!Visit(*root.operand(k)) || varies_.at(root.operand(k))) return false;
-    }
-    // Nothing else happens in it.
-    for (const Instruction* i : body_) {
-      if (!i->IsParameter() && !i->IsRoot() && !i->IsConstant() && !varies_.contains(i) &&
-          i->op() != HloOp::kGetTupleElement) {
-        return false;
-      }
-    }
-    return members.size() <= kMostMembers;
-  }
-
-  std::vector<int64_t> arrays, scalars;  // state that changes
-  Dims dims;                             // of the arrays
-  std::vector<const Instruction*> members;
-  std::vector<const Instruction*> reads;  // get-tuple-elements of the state
-
- private:
-  // Whether it may be computed; varies_: from elements of the changing arrays.
-  bool Visit(const Instruction& i) {
-    if (varies_.contains(&i)) return true;
-    if (members.size() + reads.size() > kMostMembers) return false;
-    std::optional<bool> varies = Look(i);
-    if (!varies) return false;
-    varies_[&i] = *varies;
-    return true;
-  }
-
-  std::optional<bool> Look(const Instruction& i) {
-    if (!i.shape().IsArray() || i.shape().HasDynamicDims()) return std::nullopt;
-    if (i.op() == HloOp::kFusion) return LookInside(i, *i.attrs<hlo::FusionAttrs>().calls->root());
-    if (i.op() == HloOp::kGetTupleElement) {
-      const Instruction& from = *i.operand(0);
-      if (from.IsParameter() && from.parent() == &body_) {
-        reads.push_back(&i);
-        bool array = state_[static_cast<size_t>(i.tuple_index())] >= 0 && !i.shape().IsScalar();
-        return array;
-      }
-      if (from.op() != HloOp::kFusion) return std::nullopt;
-      varies_[&from] = false;  // seen
-      const Instruction& root = *from.attrs<hlo::FusionAttrs>().calls->root();
-      if (root.op() != HloOp::kTuple) return std::nullopt;
-      return LookInside(from, *root.operand(i.tuple_index()));
-    }
-    if (i.IsParameter()) {
-      auto it = arguments_.find(&i);
-      if (it == arguments_.end() || !Visit(*it->second)) return std::nullopt;
-      return varies_.at(it->second);
-    }
-    members.push_back(&i);
-    if (i.IsConstant()) return i.literal().size() == 1 ? std::optional(false) : std::nullopt;
-    bool varies = false;
-    for (const Instruction* operand : i.operands()) {
-      if (!Visit(*operand)) return std::nullopt;
-      varies |= varies_.at(operand);
-    }
-    if (hlo::IsElementwise(i.op())) {
-      if (i.op() == HloOp::kStochasticConvert) return std::nullopt;
-      return !varies || SameElements(i) ? std::optional(varies) : std::nullopt;
-    }
-    switch (i.op()) {
-      case HloOp::kBroadcast: {
-        // Dimensions of size 1 may be added.
-        const auto& to = i.attrs<hlo::BroadcastAttrs>().dimensions;
-        bool keeps = SameElements(i) && std::is_sorted(to.begin(), to.end());
-        return varies && !keeps ? std::nullopt : std::optional(varies);
-      }
-      // Elements of an array that stays as it is, looked up.
-      case HloOp::kGather: {
-        bool looks_up = !varies_.at(i.operand(0)) && TakesElements(i) && SameElements(i);
-        return varies && !looks_up ? std::nullopt : std::optional(varies);
-      }
-      case HloOp::kIota:
-      case HloOp::kSlice:
-      case HloOp::kReverse: return varies ? std::nullopt : std::optional(false);
-      // Rows of an array, one in each round, are better read one after the other.
-      case HloOp::kDynamicSlice:
-        return varies || i.shape().elements() > 1 ? std::nullopt : std::optional(false);
-      case HloOp::kReshape:
-      case HloOp::kCopy: return varies;
-      default: return std::nullopt;
-    }
-  }
-
-  // As many elements as the arrays have, counted row by row.
-  bool SameElements(const Instruction& i) const {
-    int64_t elements = 1;
-    for (int64_t d : dims) elements *= d;
-    return i.shape().elements() == elements;
-  }
-
-  std::optional<bool> LookInside(const Instruction& fusion, const Instruction& root) {
-    for (const Instruction* parameter : fusion.attrs<hlo::FusionAttrs>().calls->parameters()) {
-      arguments_[parameter] = fusion.operand(parameter->parameter_number());
-    }
-    if (!Visit(root)) return std::nullopt;
-    return varies_.at(&root);
-  }
-
-  const hlo::Computation& body_;
-  const std::vector<MemValue>& state_;
-  std::unordered_map<const Instruction*, bool> varies_;
-  std::unordered_map<const Instruction*, const Instruction*> arguments_;
-};
+// Costs that differ by less than this are taken for the same: registers save steps, too.
+constexpr double kSameCost = 1 + 1.0 / program::CodeBounds::kMinorPart;
 
 bool IsReadBy(std::span<const Instruction* const> reads, int64_t k) {
   return std::any_of(reads.begin(), reads.end(),
@@ -239,13 +104,18 @@ Decision MatchInterchangedLoop(Subject& subject) {
   int64_t elements = 1;
   for (int64_t d : found.dims) elements *= d;
   if (elements < kLeastElements) return Refuse("its arrays are small");
+  program::InterchangeCost cost =
+      CostOfInterchange(RoundsOf(loop, found, *trips, subject.cx.target), subject.cx.target);
+  if (cost.inside > kSameCost * cost.outermost) {
+    return Refuse("a round waits for the one before longer than its arrays take to be read");
+  }
   return Take("all rounds of some elements are made before the next ones");
 }
 
 // A kernel that makes some rounds of all elements, and one of the scalars alone as they are after
 // the last of them.
 Status LowerRounds(LowerContext& cx, const Instruction& loop, const ElementwiseBody& found,
-                   KernelBody& body, int64_t rounds, Steps& into) {
+                   KernelBody& body, int64_t rounds, int64_t vectors, Steps& into) {
   const auto& state = cx.memory.State(loop);
   const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
   for (bool arrays : {true, false}) {
@@ -258,12 +128,9 @@ Status LowerRounds(LowerContext& cx, const Instruction& loop, const ElementwiseB
     LoopShape shape = ShapeOf(cx, body, arrays ? found.dims : Dims());
     shape.in_place = true;
     shape.cost *= static_cast<double>(rounds);
-    // Much state: fewer lanes, so that it stays in registers. But rounds that wait for what they
-    // look up have time for more.
-    bool looks_up = std::any_of(found.members.begin(), found.members.end(),
-                                [](const Instruction* m) { return m->op() == HloOp::kGather; });
-    bool much = found.arrays.size() > 2 || (found.reads.size() > 4 && !looks_up);
-    if (much) shape.width *= 2;
+    // Lanes of as many vectors as hide the latency: usually they are those of VectorsAtOnce().
+    int64_t usual = cx.target.VectorsAtOnce();
+    shape.width = std::max<int64_t>(1, shape.width * usual / vectors);
     KernelDraft draft = NewDraft(cx, body);
     draft.Declare(body.inputs, body.outputs);
     TRY(draft.ForEach(shape, [&](const Index& index) {
@@ -304,14 +171,15 @@ Status LowerInterchangedLoop(Subject& subject) {
   }
   double round_cost = static_cast<double>(elements) * ShapeOf(cx, body, found.dims).cost;
   int64_t rounds = RoundsOfPiece(round_cost, trips);
-  if (rounds == trips) return LowerRounds(cx, loop, found, body, trips, steps);
+  int64_t vectors = CostOfInterchange(RoundsOf(loop, found, trips, cx.target), cx.target).vectors;
+  if (rounds == trips) return LowerRounds(cx, loop, found, body, trips, vectors, steps);
   Steps piece;
-  TRY(LowerRounds(cx, loop, found, body, rounds, piece));
+  TRY(LowerRounds(cx, loop, found, body, rounds, vectors, piece));
   for (int64_t i = 0; i < trips / rounds; ++i) {
     steps.insert(steps.end(), piece.begin(), piece.end());
   }
   if (trips % rounds == 0) return {};
-  return LowerRounds(cx, loop, found, body, trips % rounds, steps);
+  return LowerRounds(cx, loop, found, body, trips % rounds, vectors, steps);
 }
 
 }  // namespace

@@ -41,14 +41,12 @@ bool IsCheapConstant(const Instruction& i) {
          i.shape().ByteSize() <= kMaxCopiedConstantBytes;
 }
 
-// The same in another computation, as its first instruction after `state`.
-Instruction* CopyConstant(const Instruction& i, Instruction& state) {
-  hlo::CloneMap map;
+// The same in another computation, as the last of what is copied in front of `before`.
+Instruction* CopyConstant(const Instruction& i, Instruction* before, hlo::CloneMap& map) {
   for (const Instruction* operand : i.operands()) {
-    hlo::CloneInstruction(*operand, *state.parent(), map, state.next());
+    if (!map.instructions.contains(operand)) CopyConstant(*operand, before, map);
   }
-  Instruction* after = i.operand_count() == 0 ? &state : map.Find(i.operand(0));
-  return hlo::CloneInstruction(i, *state.parent(), map, after->next());
+  return hlo::CloneInstruction(i, *before->parent(), map, before);
 }
 
 void RemoveUnreached(Computation& c, const std::unordered_set<const Instruction*>& reached) {
@@ -128,9 +126,28 @@ class StatePlan {
   void FindConstants() {
     for (int64_t k = 0; k < loop_.size(); ++k) {
       const Instruction* init = loop_.Init(k);
-      if (init == nullptr || !loop_.IsInvariant(k) || !IsCheapConstant(*init)) continue;
+      if (init == nullptr || !loop_.IsInvariant(k)) continue;
+      // What an iteration wants one element of is computed there.
+      bool wanted = IsCheapConstant(*init) || (IsOfIndices(*init) && IsReadByElement(k));
+      if (!wanted || HasControlDependencies(*init)) continue;
       constant_[static_cast<size_t>(k)] = true;
     }
+  }
+
+  // Iterations read single elements of the array, and hand it on.
+  bool IsReadByElement(int64_t k) const {
+    for (const Instruction* state : {loop_.body_state, loop_.condition_state}) {
+      for (const Instruction* element : state->users()) {
+        if (element->tuple_index() != k) continue;
+        for (const Instruction* user : element->users()) {
+          bool hands_on = user == loop_.body->root();
+          bool reads = user->op() == Op::kDynamicSlice && user->operand(0) == element &&
+                       user->shape().elements() == 1;
+          if (!hands_on && !reads) return false;
+        }
+      }
+    }
+    return true;
   }
 
   // Elements i and j of one initial value are the same all along when iterations treat them alike.
@@ -251,7 +268,10 @@ class StatePlan {
       Instruction* constant = nullptr;
       for (Instruction* element : std::vector<Instruction*>(state->users())) {
         if (element->tuple_index() != k) continue;
-        if (constant == nullptr) constant = CopyConstant(*loop_.Init(k), *state);
+        if (constant == nullptr) {
+          hlo::CloneMap map;
+          constant = CopyConstant(*loop_.Init(k), state->next(), map);
+        }
         element->ReplaceAllUsesWith(constant);
       }
     }

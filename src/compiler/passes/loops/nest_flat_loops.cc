@@ -2,6 +2,8 @@
 // an inner counter, which starts anew where it has reached its end, and outer elements, which
 // change there alone, becomes a loop around a counted one. What is known of counted loops, such as
 // ranges of the counter and elements that the next iteration reads, is then known of it.
+#include "compiler/passes/loops/nest_flat_loops.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "base/log.h"
 #include "compiler/passes.h"
+#include "compiler/passes/effects.h"
 #include "compiler/passes/loops/loop_state.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/builder.h"
@@ -155,11 +158,12 @@ Result<Computation*> AddOuterBody(const Nest& nest, Computation& before) {
   return body;
 }
 
-Result<bool> NestFlatLoop(Instruction* i) {
+Result<bool> NestFlatLoop(Instruction* i, const Effects& effects) {
   if (i->op() != Op::kWhile) return false;
   std::optional<Loop> loop = FindLoop(i);
-  std::optional<Nest> nest = loop ? FindNest(*loop) : std::nullopt;
-  if (!nest) return false;
+  if (!loop) return false;
+  std::optional<Nest> nest = FindNest(*loop);
+  if (!nest) return NestByPredicate(*loop, effects);
   VLOG("pass", 3) << "nest-flat-loops: " << i->name() << ": element " << nest->counter
                   << " counts an inner loop to " << nest->end;
   Computation* body = TRY(AddOuterBody(*nest, *loop->body));
@@ -171,7 +175,8 @@ Result<bool> NestFlatLoop(Instruction* i) {
 
 Result<bool> NestFlatLoops(hlo::Module& module, const PassContext&) {
   if (module.config().is_scheduled) return false;
-  return RewriteEach(module, NestFlatLoop);
+  const Effects effects(module);
+  return RewriteEach(module, [&](Instruction* i) { return NestFlatLoop(i, effects); });
 }
 
 }  // namespace weft::compiler

@@ -132,13 +132,7 @@ class GraphBuilder {
       }
       ++k;
     });
-    if (i.op() == Op::kConditional) {
-      for (int32_t v : node.makes) {
-        for (int32_t r : node.reads) {
-          if (ValueOf(v).bytes == ValueOf(r).bytes) node.in_place.emplace_back(v, r);
-        }
-      }
-    }
+    if (i.op() == Op::kConditional) AddBranchResults(i, node, mine);
     for (const InPlace& p : InPlaceOperands(i)) {
       int32_t read = leaves_.at(i.operand(p.operand))[0], made = mine[static_cast<size_t>(p.leaf)];
       if (read >= 0 && made >= 0) node.in_place.emplace_back(made, read);
@@ -147,6 +141,27 @@ class GraphBuilder {
       for (const Computation* c : i.called_computations()) {
         auto it = peaks_.find(c);
         if (it != peaks_.end()) node.inside = std::max(node.inside, it->second);
+      }
+    }
+  }
+
+  // Results of branches take the memory of what they update, or of anything of their size.
+  void AddBranchResults(const Instruction& i, ScheduleGraph::Node& node,
+                        const std::vector<int32_t>& mine) {
+    for (size_t k = 0; k < mine.size(); ++k) {
+      if (mine[k] < 0) continue;
+      size_t known = node.in_place.size();
+      for (OperandLeaf from : LeavesUpdatedByBranches(i, static_cast<int64_t>(k))) {
+        int32_t read = leaves_.at(i.operand(from.operand))[static_cast<size_t>(from.leaf)];
+        std::pair<int32_t, int32_t> pair(mine[k], read);
+        if (read < 0 || ValueOf(read).bytes != ValueOf(mine[k]).bytes) continue;
+        if (std::find(node.in_place.begin(), node.in_place.end(), pair) == node.in_place.end()) {
+          node.in_place.push_back(pair);
+        }
+      }
+      if (node.in_place.size() > known) continue;
+      for (int32_t r : node.reads) {
+        if (ValueOf(mine[k]).bytes == ValueOf(r).bytes) node.in_place.emplace_back(mine[k], r);
       }
     }
   }

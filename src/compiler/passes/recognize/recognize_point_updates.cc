@@ -1,5 +1,6 @@
 // Masked stores become point updates: where a loop's state changes at one index only, that element
 // (or row) is computed and stored, not the whole array selected anew.
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "compiler/passes/loops/loop_state.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/simplify/simplify_rules.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -16,6 +18,8 @@ using hlo::Builder;
 using hlo::Direction;
 using hlo::Instruction;
 using hlo::Op;
+
+constexpr int64_t kDepth = program::WorkBounds::kTree;  // of masks and values, both operands
 
 // The iota that an array of the loop's body is, directly or handed through; null: it is another.
 const Instruction* IotaBehind(const Loop& loop, const Instruction* i) {
@@ -26,17 +30,27 @@ const Instruction* IotaBehind(const Loop& loop, const Instruction* i) {
   return i != nullptr && i->op() == Op::kIota ? i : nullptr;
 }
 
-// "At this index of that dimension", as a comparison of coordinates says.
+// Where a mask holds: at one index of some dimensions, and there where other masks do.
 struct Point {
-  Instruction* index;  // a scalar
-  int64_t dim;
-  bool equal;  // the comparison holds there; else it holds everywhere but there
+  struct At {
+    int64_t dim;
+    Instruction* index;  // a scalar
+  };
+  std::vector<At> at;
+  std::vector<Instruction*> others;
 };
 
-std::optional<Point> PointOf(const Loop& loop, const Instruction& compare) {
+// "At this index of that dimension", as a comparison of coordinates says.
+std::optional<Point::At> IndexOf(const Loop& loop, const Instruction& compare, Direction says) {
+  if (compare.op() == Op::kBroadcast && compare.shape().rank() > 0 &&
+      !compare.operand(0)->shape().IsScalar()) {
+    std::optional<Point::At> inner = IndexOf(loop, *compare.operand(0), says);
+    if (!inner) return std::nullopt;
+    inner->dim = compare.attrs<hlo::BroadcastAttrs>().dimensions[static_cast<size_t>(inner->dim)];
+    return inner;
+  }
   if (compare.op() != Op::kCompare) return std::nullopt;
-  Direction direction = compare.attrs<hlo::CompareAttrs>().direction;
-  if (direction != Direction::kEq && direction != Direction::kNe) return std::nullopt;
+  if (compare.attrs<hlo::CompareAttrs>().direction != says) return std::nullopt;
   for (int64_t k : {0, 1}) {
     const Instruction* iota = IotaBehind(loop, compare.operand(k));
     Instruction* index = FillScalar(*compare.operand(1 - k));
@@ -46,22 +60,44 @@ std::optional<Point> PointOf(const Loop& loop, const Instruction& compare) {
     // Narrower numbers may wrap, and stand for several indices.
     bool wide = dtype == DType::kS32 || dtype == DType::kS64 || dtype == DType::kU32;
     if (!wide || iota->shape().dim(dim) > std::numeric_limits<int32_t>::max()) continue;
-    return Point{index, dim, direction == Direction::kEq};
+    return Point::At{dim, index};
   }
   return std::nullopt;
+}
+
+// A comparison, or several of which all must hold.
+void AddConditions(const Loop& loop, Instruction* mask, int64_t depth, Point& point) {
+  if (mask->op() == Op::kAnd && depth > 0) {
+    for (Instruction* operand : mask->operands()) AddConditions(loop, operand, depth - 1, point);
+    return;
+  }
+  std::optional<Point::At> at = IndexOf(loop, *mask, Direction::kEq);
+  bool adds =
+      at && std::none_of(point.at.begin(), point.at.end(), [&](const Point::At& other) {
+        return other.dim == at->dim || other.index->shape().dtype() != at->index->shape().dtype();
+      });
+  if (adds) {
+    point.at.push_back(*at);
+  } else {
+    point.others.push_back(mask);
+  }
 }
 
 // Values at a point: slabs of arrays.
 class Slab {
  public:
   Slab(Builder& b, const Shape& whole, const Point& point)
-      : b_(b), dims_(whole.dims()), point_(point) {
-    dims_[static_cast<size_t>(point.dim)] = 1;
-    DType dtype = point.index->shape().dtype();
+      : b_(b), whole_(whole.dims()), dims_(whole.dims()), point_(point) {
+    start_.resize(dims_.size(), nullptr);
+    for (const Point::At& at : point.at) {
+      dims_[static_cast<size_t>(at.dim)] = 1;
+      start_[static_cast<size_t>(at.dim)] = at.index;
+    }
     Instruction* zero = nullptr;
-    for (int64_t d = 0; d < whole.rank(); ++d) {
-      if (d != point.dim && zero == nullptr) zero = b.ScalarConstant(dtype, 0);
-      start_.push_back(d == point.dim ? point.index : zero);
+    for (Instruction*& start : start_) {
+      if (start != nullptr) continue;
+      if (zero == nullptr) zero = b.ScalarConstant(point.at[0].index->shape().dtype(), 0);
+      start = zero;
     }
   }
 
@@ -73,7 +109,7 @@ class Slab {
   }
 
   // Computed from slabs of what it is computed from, where nobody else reads that.
-  Result<Instruction*> Compute(Instruction* i, int depth) {
+  Result<Instruction*> Compute(Instruction* i, int64_t depth) {
     Shape shape(i->shape().dtype(), dims_);
     if (Instruction* scalar = FillScalar(*i)) return b_.Broadcast(scalar, shape, {});
     bool inlined = depth > 0 && hlo::IsElementwise(i->op()) && i->operand_count() > 0 &&
@@ -96,22 +132,30 @@ class Slab {
                   hlo::Attrs(hlo::GetOp(Op::kDynamicUpdateSlice).attrs));
   }
 
-  // Whether the index is one of the array: updates clamp theirs, a comparison just never holds.
-  Result<Instruction*> IsInside(int64_t size) {
-    DType dtype = point_.index->shape().dtype();
-    Instruction* inside = TRY(b_.Compare(
-        point_.index, b_.ScalarConstant(dtype, static_cast<double>(size)), Direction::kLt));
-    if (!IsUnsigned(dtype)) {
-      Instruction* zero = b_.ScalarConstant(dtype, 0);
-      Instruction* from = TRY(b_.Compare(point_.index, zero, Direction::kGe));
-      inside = TRY(b_.Add(Op::kAnd, {from, inside}));
+  // Whether the indices are those of the array (updates clamp theirs, a comparison just never
+  // holds) and the other masks hold there.
+  Result<Instruction*> Holds() {
+    Instruction* holds = nullptr;
+    auto with = [&](Instruction* also) -> Status {
+      holds = holds == nullptr ? also : TRY(b_.Add(Op::kAnd, {holds, also}));
+      return {};
+    };
+    for (const Point::At& at : point_.at) {
+      DType dtype = at.index->shape().dtype();
+      double size = static_cast<double>(whole_[static_cast<size_t>(at.dim)]);
+      if (!IsUnsigned(dtype)) {
+        TRY(with(TRY(b_.Compare(at.index, b_.ScalarConstant(dtype, 0), Direction::kGe))));
+      }
+      TRY(with(TRY(b_.Compare(at.index, b_.ScalarConstant(dtype, size), Direction::kLt))));
     }
-    return b_.Broadcast(inside, Shape(DType::kPred, dims_), {});
+    holds = TRY(b_.Broadcast(holds, Shape(DType::kPred, dims_), {}));
+    for (Instruction* other : point_.others) TRY(with(TRY(Compute(other, kDepth))));
+    return holds;
   }
 
  private:
   Builder& b_;
-  Dims dims_;
+  Dims whole_, dims_;
   const Point& point_;
   std::vector<Instruction*> start_;
 };
@@ -120,45 +164,76 @@ bool IsState(const Loop& loop, const Instruction& i, int64_t k) {
   return i.op() == Op::kGetTupleElement && i.operand(0) == loop.body_state && i.tuple_index() == k;
 }
 
-// next = select(coordinates = index, value, state), or the state plus such a predicate.
-Result<bool> RecognizePointUpdate(const Loop& loop, int64_t k, int64_t register_bytes) {
-  Instruction* next = loop.Next(k);
-  bool selects = next->op() == Op::kSelect, counts = next->op() == Op::kAdd;
-  if (!(selects || counts) || !IsStaticArray(*next) || next->shape().rank() == 0) return false;
-  if (HasControlDependencies(*next)) return false;
-  Instruction *mask = nullptr, *state = nullptr, *value = nullptr;
-  if (counts) {  // one_hot: -0 + 0 is another zero, so integers alone
+// An array that is as it was but at a point, where it is the value, or one more (null).
+struct MaskedStore {
+  Instruction *array, *value;
+  Point point;
+};
+
+std::optional<MaskedStore> MaskedStoreOf(const Loop& loop, Instruction& i) {
+  if (!IsStaticArray(i) || i.shape().rank() == 0 || HasControlDependencies(i)) return std::nullopt;
+  if (i.op() == Op::kAdd && IsInteger(i.shape().dtype())) {
+    // one_hot: -0 + 0 is another zero, so integers alone
     for (int64_t s : {0, 1}) {
-      Instruction* convert = next->operand(1 - s);
-      if (!IsState(loop, *next->operand(s), k) || convert->op() != Op::kConvert) continue;
-      state = next->operand(s), mask = convert->operand(0);
+      const Instruction& convert = *i.operand(1 - s);
+      if (convert.op() != Op::kConvert || convert.operand(0)->shape().dtype() != DType::kPred) {
+        continue;
+      }
+      MaskedStore store{i.operand(s), nullptr, {}};
+      AddConditions(loop, convert.operand(0), kDepth, store.point);
+      if (!store.point.at.empty()) return store;
     }
-    if (state == nullptr || !IsInteger(next->shape().dtype())) return false;
-  } else {
-    mask = next->operand(0);
+    return std::nullopt;
   }
-  if (mask->shape().dtype() != DType::kPred || !mask->shape().IsArray()) return false;
-  std::optional<Point> point = PointOf(loop, *mask);
-  if (!point || (counts && !point->equal)) return false;
-  if (selects) {
-    state = next->operand(point->equal ? 2 : 1), value = next->operand(point->equal ? 1 : 2);
-    if (!IsState(loop, *state, k)) return false;
+  if (i.op() != Op::kSelect || !i.operand(0)->shape().IsArray()) return std::nullopt;
+  if (std::optional<Point::At> at = IndexOf(loop, *i.operand(0), Direction::kNe)) {
+    return MaskedStore{i.operand(1), i.operand(2), {{*at}, {}}};
   }
-  // What fits a few registers stays in them.
-  if (next->shape().ByteSize() <= register_bytes) return false;
-  Builder b(*next->parent(), next, next);
-  Slab slab(b, next->shape(), *point);
-  Instruction* old = TRY(slab.ReadFrom(state));
+  MaskedStore store{i.operand(2), i.operand(1), {}};
+  AddConditions(loop, i.operand(0), kDepth, store.point);
+  return store.point.at.empty() ? std::nullopt : std::optional(store);
+}
+
+Result<Instruction*> UpdateOf(const MaskedStore& store, Instruction* masked) {
+  Builder b(*masked->parent(), masked, masked);
+  Slab slab(b, masked->shape(), store.point);
+  Instruction* old = TRY(slab.ReadFrom(store.array));
   Instruction* fresh = nullptr;
-  if (counts) {
+  if (store.value == nullptr) {
     fresh = TRY(b.Add(Op::kAdd, {old, TRY(b.Fill(old->shape(), 1))}));
   } else {
-    fresh = TRY(slab.Compute(value, 8));
+    fresh = TRY(slab.Compute(store.value, kDepth));
   }
-  Instruction* inside = TRY(slab.IsInside(next->shape().dim(point->dim)));
-  Instruction* chosen = TRY(b.Add(Op::kSelect, {inside, fresh, old}));
-  ReplaceWithValue(next, TRY(slab.WriteTo(state, chosen)));
-  return true;
+  Instruction* holds = TRY(slab.Holds());
+  return slab.WriteTo(store.array, TRY(b.Add(Op::kSelect, {holds, fresh, old})));
+}
+
+// The state after an iteration is the state before with some updates, of which masked stores become
+// points: select(coordinates = index, value, state), or the state plus such a predicate.
+Result<bool> RecognizeUpdates(const Loop& loop, int64_t k, int64_t register_bytes) {
+  // What fits a few registers stays in them.
+  if (!IsStaticArray(*loop.Next(k)) || loop.Next(k)->shape().ByteSize() <= register_bytes) {
+    return false;
+  }
+  std::vector<Instruction*> masked;
+  Instruction* i = loop.Next(k);
+  for (int64_t steps = 0; !IsState(loop, *i, k); ++steps) {
+    if (steps == program::WorkBounds::kPath) return false;
+    if (i->op() == Op::kDynamicUpdateSlice || i->op() == Op::kScatter) {
+      i = i->operand(0);
+    } else if (std::optional<MaskedStore> store = MaskedStoreOf(loop, *i)) {
+      masked.push_back(i);
+      i = store->array;
+    } else {
+      return false;
+    }
+  }
+  for (auto it = masked.rbegin(); it != masked.rend(); ++it) {
+    std::optional<MaskedStore> store = MaskedStoreOf(loop, **it);
+    CHECK(store);
+    ReplaceWithValue(*it, TRY(UpdateOf(*store, *it)));
+  }
+  return !masked.empty();
 }
 
 }  // namespace
@@ -173,7 +248,7 @@ Result<bool> RecognizePointUpdates(hlo::Module& module, const PassContext& conte
       std::optional<Loop> loop = FindLoop(i);
       if (!loop || loop->body->root()->op() != Op::kTuple) continue;
       for (int64_t k = 0; k < loop->size(); ++k) {
-        changed |= TRY(RecognizePointUpdate(*loop, k, register_bytes));
+        changed |= TRY(RecognizeUpdates(*loop, k, register_bytes));
       }
     }
   }

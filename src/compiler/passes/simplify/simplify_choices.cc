@@ -1,6 +1,7 @@
 // Rules of simplify about the first of several predicates that holds: what select over a list of
 // conditions comes as is an argmax over all of them side by side.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "compiler/passes/simplify/simplify_rules.h"
@@ -185,9 +186,53 @@ Result<Instruction*> CompareOfChoice(Instruction& i, Builder& b) {
   return EachCompared(choice, *with, i.attrs<hlo::CompareAttrs>().direction, b);
 }
 
+// What leaves the other operand of an op as it is; null: none. LLVM knows those of integers.
+Instruction* IdentityOf(Op op, DType dtype, Builder& b) {
+  if (dtype != DType::kF32 && dtype != DType::kF64) return nullptr;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  switch (op) {
+    case Op::kAdd: return b.ScalarConstant(dtype, -0.0);  // +0 would make -0 one of its own
+    case Op::kMinimum: return b.ScalarConstant(dtype, kInf);
+    case Op::kMaximum: return b.ScalarConstant(dtype, -kInf);
+    default: return nullptr;
+  }
+}
+
+// Whether a number that a loop hands on is behind a scalar: its state is read by elements.
+bool ReadsCarriedNumber(const Instruction& i, int64_t depth) {
+  if (!i.shape().IsArray() || i.shape().elements() != 1 || depth == 0) return false;
+  if (i.op() == Op::kGetTupleElement) return IsFloat(i.shape().dtype());
+  return std::any_of(i.operands().begin(), i.operands().end(), [&](const Instruction* operand) {
+    return ReadsCarriedNumber(*operand, depth - 1);
+  });
+}
+
+// select(p, s, min(s, v)) = min(s, select(p, infinity, v)) of scalars, likewise max and sums: where
+// s is what an iteration hands on, the next one waits for one operation instead of two. Where that
+// is in the predicate or the term, it would wait for more.
+Result<Instruction*> ChooseTerm(Instruction& i, Builder& b) {
+  if (!i.shape().IsScalar()) return nullptr;
+  for (int64_t k : {1, 2}) {
+    Instruction &s = *i.operand(k), &op = *i.operand(3 - k);
+    if (op.operand_count() != 2 || !IsReadOnce(op) || op.operand(0) == op.operand(1)) continue;
+    if (s.IsConstant() || (op.operand(0) != &s && op.operand(1) != &s)) continue;
+    int64_t side = op.operand(0) == &s ? 1 : 0;
+    Instruction* v = op.operand(side);
+    constexpr int64_t kDepth = program::WorkBounds::kTree;
+    if (ReadsCarriedNumber(*i.operand(0), kDepth) || ReadsCarriedNumber(*v, kDepth)) continue;
+    Instruction* identity = IdentityOf(op.op(), i.shape().dtype(), b);
+    if (identity == nullptr) continue;
+    Instruction* term =
+        TRY(b.Add(Op::kSelect, {i.operand(0), k == 1 ? identity : v, k == 1 ? v : identity}));
+    return b.Add(op.op(), {side == 1 ? &s : term, side == 1 ? term : &s}, op.attrs());
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Result<Instruction*> SimplifyChoices(Instruction& i, Builder& b) {
+  if (i.op() == Op::kSelect && IsStaticArray(i)) return ChooseTerm(i, b);
   if (i.op() == Op::kGetTupleElement && IsStaticArray(i)) return FirstThatHolds(i, b);
   if (i.op() == Op::kCompare) return CompareOfChoice(i, b);
   return nullptr;

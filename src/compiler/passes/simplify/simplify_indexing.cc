@@ -1,5 +1,6 @@
 // Rules of simplify about dynamic-slice, dynamic-update-slice, gather and scatter.
 #include <algorithm>
+#include <limits>
 
 #include "compiler/passes/simplify/simplify_rules.h"
 
@@ -45,8 +46,32 @@ std::optional<Ints> KnownStarts(std::span<Instruction* const> starts, const Shap
   return known;
 }
 
+// The element at `starts` of an array that is computed from indices, as a scalar.
+Result<Instruction*> ElementOfIndices(Instruction& x, std::span<Instruction* const> starts,
+                                      Builder& b) {
+  Shape shape = Shape::Scalar(x.shape().dtype());
+  if (const Literal* value = SplatValue(x)) {
+    Instruction* scalar = FillScalar(x);
+    return scalar != nullptr ? scalar : b.Constant(*value);
+  }
+  if (x.op() != Op::kIota) {
+    std::vector<Instruction*> operands;
+    for (Instruction* operand : x.operands()) {
+      operands.push_back(TRY(ElementOfIndices(*operand, starts, b)));
+    }
+    return b.Add(x.op(), operands, x.attrs(), &shape);
+  }
+  int64_t along = x.attrs<hlo::IotaAttrs>().iota_dimension;
+  Instruction* at = starts[static_cast<size_t>(along)];
+  DType dtype = at->shape().dtype();
+  Instruction* last = b.ScalarConstant(dtype, static_cast<double>(x.shape().dim(along) - 1));
+  at = TRY(b.Add(Op::kMinimum, {TRY(b.Add(Op::kMaximum, {at, b.ScalarConstant(dtype, 0)})), last}));
+  return dtype != shape.dtype() ? b.Convert(at, shape.dtype()) : Result<Instruction*>(at);
+}
+
 // dynamic-slice(x, constants) = slice(x);  dynamic-slice(dynamic-update-slice(x, u, s), s) = u when
-// both are of one size
+// both are of one size;  one element of iota, or of what is computed from it, is computed from its
+// index
 Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
   Instruction* x = i.operand(0);
   if (!HasScalarStarts(i, 1, x->shape().rank())) return nullptr;
@@ -61,6 +86,14 @@ Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
   if (x->op() == Op::kDynamicUpdateSlice && HaveSameStarts(starts, StartsOf(*x, 2)) &&
       Shape::Compatible(x->operand(1)->shape(), i.shape())) {
     return x->operand(1);
+  }
+  bool wide = std::all_of(starts.begin(), starts.end(), [](const Instruction* start) {
+    DType dtype = start->shape().dtype();
+    return dtype == DType::kS32 || dtype == DType::kS64 || dtype == DType::kU32;
+  });
+  bool fits = x->shape().elements() <= std::numeric_limits<int32_t>::max();
+  if (i.shape().elements() == 1 && wide && fits && IsOfIndices(*x)) {
+    return b.Broadcast(TRY(ElementOfIndices(*x, starts, b)), WithoutLayoutOf(i.shape()), {});
   }
   return nullptr;
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/passes/effects.h"
 #include "compiler/passes/simplify/simplify_rules.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -10,6 +11,8 @@ namespace {
 using hlo::Builder;
 using hlo::Instruction;
 using hlo::Op;
+
+constexpr size_t kMostUpdates = program::WorkBounds::kTree;  // of an array, in a row
 
 // The elements of `x` where an update goes.
 Result<Instruction*> PartOf(Builder& b, Instruction* x, const Instruction& update) {
@@ -20,13 +23,23 @@ Result<Instruction*> PartOf(Builder& b, Instruction* x, const Instruction& updat
                hlo::DynamicSliceAttrs{.dynamic_slice_sizes = {dims.begin(), dims.end()}});
 }
 
+// What an update under a choice goes to: the array that was not updated, or the choice between it
+// and the updates before, one fewer.
+Result<Instruction*> BaseOf(Instruction& choice, Instruction& update, Builder& b) {
+  int64_t k = choice.operand(1) == &update ? 1 : 2;
+  Instruction *before = update.operand(0), *other = choice.operand(3 - k);
+  if (before == other) return other;
+  return b.Add(Op::kSelect, {choice.operand(0), k == 1 ? before : other, k == 1 ? other : before});
+}
+
 // select(p, dynamic-update-slice(x, u, at), x) = dynamic-update-slice(x, select(part of p, u, part
 // of x), at), and the other way round: x can be updated where it is
 Result<Instruction*> ChooseUpdate(Instruction& i, Instruction& update, Builder& b) {
   bool is_second = i.operand(2) == &update;
-  Instruction *x = update.operand(0), *u = update.operand(1), *p = i.operand(0);
+  Instruction *u = update.operand(1), *p = i.operand(0);
   Instruction* scalar = FillScalar(*p);
-  if (u->shape().elements() * 2 > x->shape().elements()) return nullptr;
+  if (u->shape().elements() * 2 > i.shape().elements()) return nullptr;
+  Instruction* x = TRY(BaseOf(i, update, b));
   Instruction* old = TRY(PartOf(b, x, update));
   Shape shape = WithoutLayoutOf(u->shape());
   shape.set_dtype(DType::kPred);
@@ -34,6 +47,7 @@ Result<Instruction*> ChooseUpdate(Instruction& i, Instruction& update, Builder& 
       scalar != nullptr ? TRY(b.Broadcast(scalar, shape, {})) : TRY(PartOf(b, p, update));
   Instruction* chosen = TRY(b.Add(Op::kSelect, {part, is_second ? old : u, is_second ? u : old}));
   std::vector<Instruction*> operands(update.operands().begin(), update.operands().end());
+  operands[0] = x;
   operands[1] = chosen;
   return b.Add(Op::kDynamicUpdateSlice, operands, update.attrs());
 }
@@ -51,6 +65,7 @@ Result<Instruction*> ChooseScatter(Instruction& i, Instruction& scatter, Builder
     return nullptr;
   }
   bool is_second = i.operand(2) == &scatter;
+  Instruction* x = TRY(BaseOf(i, scatter, b));
   Shape shape = WithoutLayoutOf(at->shape());
   Instruction* nowhere = TRY(b.Broadcast(b.ScalarConstant(shape.dtype(), -1), shape, {}));
   shape.set_dtype(DType::kPred);
@@ -58,8 +73,23 @@ Result<Instruction*> ChooseScatter(Instruction& i, Instruction& scatter, Builder
   Instruction* chosen =
       TRY(b.Add(Op::kSelect, {whether, is_second ? nowhere : at, is_second ? at : nowhere}));
   Shape result = WithoutLayoutOf(scatter.shape());
-  return b.Add(Op::kScatter, std::vector{scatter.operand(0), chosen, scatter.operand(2)},
-               scatter.attrs(), &result);
+  return b.Add(Op::kScatter, std::vector{x, chosen, scatter.operand(2)}, scatter.attrs(), &result);
+}
+
+bool IsUpdateReadOnce(const Instruction& i) {
+  bool updates = i.op() == Op::kDynamicUpdateSlice || i.op() == Op::kScatter;
+  return updates && IsReadOnce(i) && i.shape().IsArray() && i.control_predecessors().empty();
+}
+
+// Whether `i` is `x` after some updates that nothing else reads: what the later of them store may
+// be anything where they are not made.
+bool UpdatesOnly(const Instruction& i, const Instruction& x) {
+  const Instruction* at = &i;
+  for (size_t k = 0; k < kMostUpdates && IsUpdateReadOnce(*at); ++k) {
+    at = at->operand(0);
+    if (at == &x) return true;
+  }
+  return false;
 }
 
 // Elements [begin, end) of the dimension along which an update goes, whole in all others.
@@ -134,9 +164,7 @@ Result<Instruction*> SimplifyUpdates(Instruction& i, Builder& b) {
   if (i.op() != Op::kSelect || !IsStaticArray(i)) return nullptr;
   for (int64_t k : {1, 2}) {
     Instruction &update = *i.operand(k), &other = *i.operand(3 - k);
-    bool updates = update.op() == Op::kDynamicUpdateSlice || update.op() == Op::kScatter;
-    if (!updates || !IsReadOnce(update) || update.operand(0) != &other) continue;
-    if (!update.shape().IsArray() || !update.control_predecessors().empty()) continue;
+    if (!UpdatesOnly(update, other)) continue;
     return update.op() == Op::kScatter ? ChooseScatter(i, update, b) : ChooseUpdate(i, update, b);
   }
   return nullptr;
