@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pathlib
+import platform
 import time
 
 SETTINGS = json.loads(pathlib.Path(os.environ["LIBRARY_SUITE"]).read_text())
@@ -54,6 +55,8 @@ def file_of(item):
 
 def pytest_collection_modifyitems(session, config, items):
   del session, config
+  import jax
+  write(environment=f"jax {jax.__version__}, Python {platform.python_version()}, {platform.machine()}")
   for file, total in collections.Counter(map(file_of, items)).items():
     write(file=file, total=total)
   if SETTINGS["only"] is not None:

@@ -3,7 +3,6 @@
 import collections
 import datetime
 import importlib.metadata
-import os
 
 import suite_results
 import suite_sources
@@ -74,5 +73,6 @@ def table(folder, path, names, platform, libraries, limit):
   begin, end = "<!-- table -->\n", "<!-- end of table -->"
   text = path.read_text()
   head, tail = text.split(begin)[0], text.split(end)[1]
-  date = f"{datetime.date.today()}, jax {importlib.metadata.version('jax')}, {os.uname().machine}, platform `{platform}`.\n\n"
+  environments = set().union(*(suite_results.Results(folder, name, platform).environments for name in names))
+  date = f"{datetime.date.today()}, {'; '.join(sorted(environments))}, platform `{platform}`.\n\n"
   path.write_text(head + begin + date + "\n".join(summary(folder, names, platform, libraries, limit)) + "\n" + end + tail)

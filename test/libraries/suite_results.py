@@ -1,7 +1,7 @@
 """Results of suites: JSON lines in NAME.PLATFORM.jsonl, and how the two platforms compare.
 
-A line is one case (`id`, `outcome`, `seconds`, `cpu`, `reason`), the number of cases of a file (`file`, `total`), or that a
-file is done with so many cases (`file`, `finished`; 0: all of them).
+A line is one case (`id`, `outcome`, `seconds`, `cpu`, `reason`), the number of cases of a file (`file`, `total`), that a
+file is done with so many cases (`file`, `finished`; 0: all of them), or where they ran (`environment`).
 """
 
 import collections
@@ -20,7 +20,7 @@ class Results:
 
   def __init__(self, folder, name, platform):
     self.path = folder / f"{name}.{platform}.jsonl"
-    self.cases, self.totals, self.finished = {}, {}, {}
+    self.cases, self.totals, self.finished, self.environments = {}, {}, {}, set()
     if self.path.exists():
       for line in self.path.read_text().splitlines():
         self._take(json.loads(line))
@@ -32,6 +32,8 @@ class Results:
       self.totals[result["file"]] = result["total"]
     elif "finished" in result:
       self.finished[result["file"]] = result["finished"]
+    elif "environment" in result:
+      self.environments.add(result["environment"])
 
   def add(self, result):
     self._take(result)
@@ -46,6 +48,7 @@ class Results:
       again = {case.split("::")[0] for case, result in self.cases.items() if result["outcome"] in outcomes}
       kept += [dict(file=file, total=total) for file, total in self.totals.items()]
       kept += [dict(file=file, finished=count) for file, count in self.finished.items() if file not in again]
+      kept += [dict(environment=environment) for environment in self.environments]
     self.path.write_text("".join(json.dumps(result) + "\n" for result in kept))
     self.__init__(self.path.parent, *self.path.name.removesuffix(".jsonl").rsplit(".", 1))
 

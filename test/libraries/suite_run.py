@@ -64,11 +64,12 @@ def run_files(options, platform, files, only=None, again=False):
     settings = dict(out=str(part), platform=platform, limit=options.limit, total=options.total, deadline=deadline,
                     sample=options.sample, only=only, done=sorted(done), again=again, claims=options.claims)
     code = pytest_status(options, platform, settings, files)
+    began = part.exists()
     started = suite_results.take_part(results, part, done)
     over = time.time() > deadline
     if started is None or code is None:
       stopped = options.total and code == PYTEST_STOPPED
-      if code not in (None, *PYTEST_RAN) and not over and not stopped:
+      if code is not None and not (began and code in PYTEST_RAN) and not over and not stopped:
         for file in files:
           results.add(dict(id=file, outcome="uncollected", seconds=0, cpu=0, reason=f"pytest: status {code}, see the log"))
       return not over

@@ -13,6 +13,7 @@ and another process takes the rest.
 import argparse
 import copy
 import fnmatch
+import itertools
 import json
 import os
 import pathlib
@@ -116,7 +117,9 @@ def run_all(options):
       if time.time() < options.first_deadline:
         suite_jobs.run_units(units_of(options, library), 1, finish)
   else:
-    suite_jobs.run_units([unit for library in names for unit in units_of(options, library)], options.jobs, finish)
+    queues = [list(units_of(options, library)) for library in names]
+    units = [unit for row in itertools.zip_longest(*queues) for unit in row if unit]  # Some of each library first.
+    suite_jobs.run_units(units, options.jobs, finish)
   if time.time() > options.first_deadline:
     print("the time is over; run it again to go on")
   return suite_report.report(options.out, names, options.platform)

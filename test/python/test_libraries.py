@@ -89,6 +89,15 @@ def test_runner_of_suites(tmp_path):
     assert page.read_text().startswith("before") and page.read_text().endswith("after\n")
 
 
+def test_pytest_that_cannot_begin(tmp_path):
+    """It ends with 1, as it does when cases fail: files that no process collected are not done."""
+    (tmp_path / "small_test.py").write_text("def test_passes(): pass\n")
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "suites.py"), "--out", str(tmp_path / "out"), "run", "small", str(tmp_path), "*_test.py"],
+        env=weft_jax.environment(PYTEST_PLUGINS="a_plugin_that_is_not_there"), capture_output=True, text=True, timeout=600)
+    assert done.stdout.startswith("small: 0 cases in 0 files, 1 run, 1 uncollected"), done.stdout + done.stderr
+
+
 @pytest.mark.skipif(not weft_jax.LIBRARY.exists(), reason="the plugin is not built")
 def test_jobs_share_cases(tmp_path):
     """Two jobs on one file: each case once, a crash included, although both collect all of them; a conftest that asks for `cpu` is not heard."""
