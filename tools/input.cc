@@ -58,9 +58,12 @@ Result<std::string> ReadStdin() {
   return content;
 }
 
+constexpr std::string_view kWhatIsRead =
+    "weft reads HLO (text, proto), StableHLO (text, bytecode) and Program text";
+
 std::unexpected<Error> NotRead(std::string_view what) {
   auto error = InvalidArgument("not a module: this is ", what);
-  error.error().Hint("weft reads HLO (text, proto), StableHLO (text, bytecode) and Program text");
+  error.error().Hint(std::string(kWhatIsRead));
   return error;
 }
 
@@ -94,6 +97,8 @@ constexpr Magic kMagics[] = {
 // What begins with bytes that no module begins with; empty: it may be a module.
 std::string_view ForeignFormat(std::string_view content) {
   if (content.empty()) return "an empty file";
+  // MLIR's aliases of attributes have a name right behind the sign.
+  if (content.starts_with("# ")) return "a text with headings, Markdown perhaps";
   for (const Magic& magic : kMagics) {
     if (content.starts_with(magic.bytes)) return magic.kind;
   }
@@ -252,6 +257,8 @@ Result<Input> ParseInput(std::string_view content) {
   if (!input && kind == InputKind::kHlo) {
     if (std::string_view other = ForeignText(content); !other.empty()) return NotRead(other);
   }
+  // Any bytes that are no text are taken for a proto.
+  if (!input && kind == InputKind::kHloProto) input.error().Hint(std::string(kWhatIsRead));
   return input;
 }
 

@@ -254,6 +254,8 @@ class CommandTest(unittest.TestCase):
         for name, content, what in [
             ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(100), "not a module: this is a PNG image"),
             ("empty", "", "not a module: this is an empty file"),
+            ("a.md", "# HloModule\n\nENTRY points, and x = 1\n", "not a module: this is a text with headings, Markdown perhaps"),
+            ("noise", bytes(range(200, 256)) * 4, "weft reads HLO (text, proto), StableHLO (text, bytecode) and Program text"),
             ("blank", "\n// nothing\n", "not a module: this is a file of blank lines and comments"),
             ("a.py", "import jax\n\ndef f(x):\n    return x + 1\n", "not a module: this is a Python script"),
             ("a.npz", b"PK\x03\x04" + bytes(50), "not a module: this is a ZIP archive"),
