@@ -38,8 +38,8 @@ class Runner {
   // The same for programs of one device.
   virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments,
                                                 const std::atomic<bool>* cancel) const;
-  // Whether a run may as well be one of addresses (RunAt): so little work that devices take turns on
-  // the caller's thread, nothing donated, packed, of dynamic size or watched. Results are then
+  // Whether a run may as well be one of addresses (RunAt): so little work that devices take turns
+  // on the caller's thread, nothing donated, packed, of dynamic size or watched. Results are then
   // arrays that have the sizes of the executable's outputs.
   virtual bool TakesAddresses() const { return false; }
   // One device: arguments are read where they lie, results written where the caller says.
@@ -186,9 +186,7 @@ class DeviceLists {
   DeviceLists() = default;
   DeviceLists(size_t devices, size_t each) : devices_(devices), each_(each), all_(devices * each) {}
   size_t size() const { return devices_; }
-  std::span<T> operator[](size_t device) {
-    return std::span(all_).subspan(device * each_, each_);
-  }
+  std::span<T> operator[](size_t device) { return std::span(all_).subspan(device * each_, each_); }
 
  private:
   size_t devices_ = 0, each_ = 0;

@@ -40,7 +40,8 @@ Status LoadedExecutable::FillDirect(const Inputs& inputs, std::span<Device* cons
       }
       out[k] = storage.get();
       result.outputs[d][k] = std::make_unique<Buffer>(
-          client_, std::make_shared<Array>(shape, OutputMemory(*devices[d], k), std::move(storage)));
+          client_,
+          std::make_shared<Array>(shape, OutputMemory(*devices[d], k), std::move(storage)));
     }
     Status status = executable_->runner().RunAt(static_cast<int64_t>(d), {in.data(), in.size()},
                                                 {out.data(), out.size()}, &client_->cancelled());
