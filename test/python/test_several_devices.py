@@ -171,6 +171,22 @@ def test_a_device_that_fails_releases_the_others():
     """)
 
 
+def test_a_device_that_waits_for_ever_is_named():
+    run("""
+        for talk in (lambda v: lax.psum(v, "x"), lambda v: lax.ppermute(v, "x", [(0, 1), (1, 0), (2, 3), (3, 2)])):
+            @jax.jit
+            @partial(on_mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+            def f(x):
+                return lax.cond(lax.axis_index("x") == 1, lambda v: v, talk, x)
+            try:
+                jax.block_until_ready(f(np.ones(4, np.float32)))
+                raise SystemExit("no error")
+            except jax.errors.JaxRuntimeError as e:
+                said = str(e)
+            assert "deadlock: device 0 waits at " in said and "finished" in said and "<string>:9" in said.replace(", line ", ":"), said
+    """)
+
+
 def test_each_device_computes_its_part():
     run("""
         x = jax.device_put(np.arange(64, dtype=np.float32).reshape(16, 4), NamedSharding(mesh, P("x")))
