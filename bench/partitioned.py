@@ -170,8 +170,10 @@ def measure(kind, sizes):
     cut = jax.tree.leaves(arguments)[0].sharding
     jax.device_put(np.zeros((DEVICES,) * len(cut.spec), np.float32), cut).block_until_ready()
     before = status("VmRSS")
-    value = lambda s: jax.make_array_from_callback(  # noqa: E731
-        s.shape, s.sharding, lambda index: np.full(s.sharding.shard_shape(s.shape), 0.01, np.float32))
+    # Each device's own memory, also of what is replicated: make_array_from_callback would lend one array to all of them.
+    part = lambda s: np.full(s.sharding.shard_shape(s.shape), 0.01, np.float32)  # noqa: E731
+    value = lambda s: jax.make_array_from_single_device_arrays(  # noqa: E731
+        s.shape, s.sharding, [jax.device_put(part(s), d) for d in s.sharding.mesh.devices.flat])
     values = jax.block_until_ready(jax.tree.map(value, arguments))
     results = jax.block_until_ready(split(*values))
     measured = status("VmHWM") - before

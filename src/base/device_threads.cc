@@ -69,20 +69,27 @@ void DeviceThreads::Finish(int64_t device, const Error* error) {
 void DeviceThreads::CheckDeadlock() {
   if (running_ > 0 || error_) return;
   std::string waiting;
+  std::vector<std::pair<int64_t, const std::string*>> lines;
   int64_t finished = 0;
   for (int64_t d = 0; d < devices_; ++d) {
     finished += state_[d].finished;
-    if (state_[d].waits_at == nullptr) continue;
-    StrAppend(waiting, waiting.empty() ? " " : ", ", "device ", d, " waits at ",
-              *state_[d].waits_at);
+    const Where& where = state_[d].waits_at;
+    if (where.name == nullptr) continue;
+    StrAppend(waiting, waiting.empty() ? " " : ", ", "device ", d, " waits at ", *where.name);
+    if (where.source != nullptr && !where.source->empty()) lines.emplace_back(d, where.source);
   }
   if (waiting.empty()) return;
   if (finished > 0) StrAppend(waiting, ", ", finished, " finished");
-  Fail(Error(Code::kFailedPrecondition, StrCat("deadlock:", waiting)));
+  Error error(Code::kFailedPrecondition, StrCat("deadlock:", waiting));
+  if (!lines.empty()) error.Source(*lines[0].second);
+  for (const auto& [device, line] : lines) {
+    if (*line != *lines[0].second) error.Note(StrCat("device ", device, " at ", *line));
+  }
+  Fail(std::move(error));
 }
 
 void DeviceThreads::Wake(int64_t device) {
-  if (std::exchange(state_[device].waits_at, nullptr) == nullptr) return;
+  if (std::exchange(state_[device].waits_at, {}).name == nullptr) return;
   ++running_;
   Nudge(device);
 }
@@ -104,11 +111,10 @@ void DeviceThreads::WaitRegardless(int64_t device, const std::function<bool()>& 
   while (!done()) Sleep(device);
 }
 
-Status DeviceThreads::WaitUntil(int64_t device, const std::string& where,
-                                const std::function<bool()>& ready) {
+Status DeviceThreads::WaitUntil(int64_t device, Where where, const std::function<bool()>& ready) {
   while (!ready() && !error_) {
-    if (state_[device].waits_at == nullptr) {
-      state_[device].waits_at = &where;
+    if (state_[device].waits_at.name == nullptr) {
+      state_[device].waits_at = where;
       --running_;
       CheckDeadlock();
     } else {

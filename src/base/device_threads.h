@@ -33,9 +33,14 @@ class DeviceThreads {
                     int64_t threads = 0, const std::function<void()>* beside = nullptr)
       WEFT_EXCLUDES(mutex_);
 
+  // The name of a step, and the line of the user's program that it comes from, where known.
+  struct Where {
+    const std::string* name = nullptr;
+    const std::string* source = nullptr;
+  };
   // Waits until `ready`, which whoever makes it so announces with Wake. Ready counts for more than
-  // an error: those who met go on together. `where` is the name of a step.
-  Status WaitUntil(int64_t device, const std::string& where, const std::function<bool()>& ready)
+  // an error: those who met go on together.
+  Status WaitUntil(int64_t device, Where where, const std::function<bool()>& ready)
       WEFT_REQUIRES(mutex_);
   void Wake(int64_t device) WEFT_REQUIRES(mutex_);
   // Waits until `done`, whatever goes wrong elsewhere; whoever makes it so calls Nudge.
@@ -63,7 +68,7 @@ class DeviceThreads {
     // Counts up when there is something new for the device. Each sleeps on its own, so that nobody
     // is woken for what others wait for.
     std::atomic<uint32_t> news = 0;
-    const std::string* waits_at = nullptr;
+    Where waits_at;  // no name: it runs
     bool finished = false;
     Fibers* crew = nullptr;                          // those with whom it shares a thread
     std::map<std::vector<int64_t>, int64_t> visits;  // by meeting place

@@ -18,6 +18,15 @@ Array::Array(Literal literal, Memory* memory)
   Account(value.byte_size());
 }
 
+Array::Array(const Shape& shape, Memory* memory, std::shared_ptr<std::byte[]> elements)
+    : shape(shape),
+      memory(memory),
+      value(Literal::FromStorage(shape, std::move(elements))),
+      ready(Event::Done()) {
+  CHECK(!IsPackable(shape.dtype())) << shape;
+  Account(value.byte_size());
+}
+
 Array::Array(Shape shape, Memory* memory, DeviceBytesRef bytes, EventRef ready)
     : shape(std::move(shape)),
       memory(memory),

@@ -26,6 +26,8 @@ namespace weft::client {
 struct Array {
   Array(Shape shape, Memory* memory);    // pending
   Array(Literal value, Memory* memory);  // there, on the host, packed where its type is
+  // The same of elements that lie row-major, an element a byte or more.
+  Array(const Shape& shape, Memory* memory, std::shared_ptr<std::byte[]> elements);
   // Defined. `ready`, which arrays may share, is set when the device has come by.
   Array(Shape shape, Memory* memory, DeviceBytesRef device, EventRef ready);
   ~Array();  // gives its bytes back to memory->use()

@@ -45,6 +45,11 @@ Literal TupleUp(const Shape& shape, std::vector<Literal>& leaves, size_t& next) 
 
 }  // namespace
 
+Status Runner::RunAt(int64_t, std::span<std::byte* const>, std::span<std::byte* const>,
+                     const std::atomic<bool>*) const {
+  return Unimplemented("this program does not run on addresses");
+}
+
 Result<std::vector<Literal>> Runner::RunAlone(std::vector<Literal>& arguments,
                                               const std::atomic<bool>* cancel) const {
   std::vector<std::vector<Literal>> results = TRY(Run(std::span(&arguments, 1), cancel));

@@ -38,6 +38,13 @@ class Runner {
   // The same for programs of one device.
   virtual Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments,
                                                 const std::atomic<bool>* cancel) const;
+  // Whether a run may as well be one of addresses (RunAt): so little work that devices take turns
+  // on the caller's thread, nothing donated, packed, of dynamic size or watched. Results are then
+  // arrays that have the sizes of the executable's outputs.
+  virtual bool TakesAddresses() const { return false; }
+  // One device: arguments are read where they lie, results written where the caller says.
+  virtual Status RunAt(int64_t device, std::span<std::byte* const> arguments,
+                       std::span<std::byte* const> results, const std::atomic<bool>* cancel) const;
   // So little work that it is done on the caller's thread.
   virtual bool IsTiny() const = 0;
   // Every run does, whatever the arguments are.
@@ -172,9 +179,22 @@ struct ExecuteRequest {
   Device* device = nullptr;  // portable executables: where to run
   uint64_t caller = 0;       // the framework's number of this call, for timelines
 };
+// As many of each device, by [device][k], in one piece.
+template <class T>
+class DeviceLists {
+ public:
+  DeviceLists() = default;
+  DeviceLists(size_t devices, size_t each) : devices_(devices), each_(each), all_(devices * each) {}
+  size_t size() const { return devices_; }
+  std::span<T> operator[](size_t device) { return std::span(all_).subspan(device * each_, each_); }
+
+ private:
+  size_t devices_ = 0, each_ = 0;
+  std::vector<T> all_;
+};
 struct ExecuteResult {
-  std::vector<std::vector<std::unique_ptr<Buffer>>> outputs;  // [device][output]
-  std::vector<EventRef> done;                                 // per device
+  DeviceLists<std::unique_ptr<Buffer>> outputs;  // [device][output]
+  std::vector<EventRef> done = {};               // per device
 };
 
 class LoadedExecutable {
@@ -205,6 +225,11 @@ class LoadedExecutable {
   Result<Inputs> TakeInputs(const ExecuteRequest& request, std::span<Device* const> devices) const;
   // `flow`: from the request, for timelines.
   ExecuteResult RunHere(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
+  // The same for what takes addresses.
+  ExecuteResult RunDirect(Inputs inputs, std::span<Device* const> devices) const;
+  Status FillDirect(const Inputs& inputs, std::span<Device* const> devices,
+                    ExecuteResult& result) const;
+  ExecuteResult Failed(std::span<Device* const> devices, const Error& error) const;
   ExecuteResult RunLater(Inputs inputs, std::span<Device* const> devices, uint64_t flow) const;
   ExecuteResult EnqueueHere(Inputs inputs, const Device& device, uint64_t flow) const;
   Result<ExecuteResult> ExecuteParts(const ExecuteRequest& request);
@@ -214,6 +239,7 @@ class LoadedExecutable {
   std::vector<Device*> devices_;
   std::vector<std::unique_ptr<LoadedExecutable>> parts_;  // as those of the executable
   std::atomic<bool> deleted_ = false;
+  bool takes_addresses_ = false;  // the runner does, and nothing is donated
   WaitHabit callers_;
 };
 

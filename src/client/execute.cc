@@ -149,6 +149,9 @@ Result<std::unique_ptr<LoadedExecutable>> LoadedExecutable::Load(
     auto& one = loaded->parts_.emplace_back(new LoadedExecutable(&client, part));
     one->devices_ = {loaded->devices_[loaded->parts_.size() - 1]};
   }
+  const Executable& program = *loaded->executable_;
+  loaded->takes_addresses_ = program.parts().empty() && program.device_runner() == nullptr &&
+                             !program.donates() && program.runner().TakesAddresses();
   return loaded;
 }
 
@@ -256,24 +259,18 @@ ExecuteResult LoadedExecutable::RunHere(Inputs inputs, std::span<Device* const> 
   }();
   run.reset();
   inputs.arrays.clear();
-  if (!values) HintAtMemory(values.error());
-  ExecuteResult result;
-  const EventRef done = values ? Event::Done() : Event::Failed(values.error());
-  result.done.assign(devices.size(), done);
-  result.outputs.reserve(devices.size());
+  if (!values) {
+    HintAtMemory(values.error());
+    return Failed(devices, values.error());
+  }
   const std::vector<OutputInfo>& infos = executable_->outputs();
+  ExecuteResult result{.outputs = {devices.size(), infos.size()}};
+  result.done.assign(devices.size(), Event::Done());
   for (size_t d = 0; d < devices.size(); ++d) {
-    std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
-    outputs.reserve(infos.size());
     for (size_t k = 0; k < infos.size(); ++k) {
-      Memory* memory = OutputMemory(*devices[d], k);
-      if (!values) {
-        outputs.push_back(ErrorBuffer(memory, infos[k].shape, values.error()));
-        continue;
-      }
       Literal& value = (*values)[d][k];
       if (infos[k].shape.layout() != nullptr) value = value.WithShape(infos[k].shape);
-      outputs.push_back(BufferFromLiteral(memory, std::move(value)));
+      result.outputs[d][k] = BufferFromLiteral(OutputMemory(*devices[d], k), std::move(value));
     }
   }
   return result;
@@ -293,17 +290,16 @@ ExecuteResult LoadedExecutable::RunLater(Inputs inputs, std::span<Device* const>
   if (executable_->device_runner() != nullptr) {
     launch->run = std::make_shared<DeviceRun>(executable_);
   }
-  ExecuteResult result;
-  for (const Device* device : devices) {
-    std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
-    for (size_t k = 0; k < executable_->outputs().size(); ++k) {
-      auto array =
-          std::make_shared<Array>(executable_->outputs()[k].shape, OutputMemory(*device, k));
+  const std::vector<OutputInfo>& infos = executable_->outputs();
+  ExecuteResult result{.outputs = {devices.size(), infos.size()}};
+  result.done.assign(devices.size(), launch->done);
+  for (size_t d = 0; d < devices.size(); ++d) {
+    for (size_t k = 0; k < infos.size(); ++k) {
+      auto array = std::make_shared<Array>(infos[k].shape, OutputMemory(*devices[d], k));
       array->ready->SetSource(launch);
-      outputs.push_back(std::make_unique<Buffer>(client_, array));
+      result.outputs[d][k] = std::make_unique<Buffer>(client_, array);
       launch->outputs.push_back(std::move(array));
     }
-    result.done.push_back(launch->done);
   }
   launch->inputs = std::move(inputs);
   // Always through the executor, also when an input failed: a long chain of programs that wait for
@@ -359,7 +355,9 @@ Result<ExecuteResult> LoadedExecutable::Execute(const ExecuteRequest& request) {
   }
   inputs.ready &= client_->gpu() == nullptr;  // what is there is the host's to see
   if (inputs.ready && executable_->runner().IsTiny()) {
-    return RunHere(std::move(inputs), devices, flow);
+    // Timelines show each device.
+    return takes_addresses_ && !trace::IsOn() ? RunDirect(std::move(inputs), devices)
+                                              : RunHere(std::move(inputs), devices, flow);
   }
   bool here = callers_.Begin() && inputs.ready;
   here = here && executable_->runner().IsShort();

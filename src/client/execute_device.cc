@@ -1,5 +1,6 @@
 #include "client/execute_device.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/doing.h"
@@ -127,10 +128,9 @@ void DefineOutput(const ArrayRef& output, const Device& device, const DeviceByte
 ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device,
                                             uint64_t flow) const {
   Doing doing({"run", executable_->name(), executable_->input()});
-  ExecuteResult result;
-  std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs.emplace_back();
   const std::vector<OutputInfo>& infos = executable_->outputs();
-  outputs.reserve(infos.size());
+  ExecuteResult result{.outputs = {1, infos.size()}};
+  const std::span<std::unique_ptr<Buffer>> outputs = result.outputs[0];
   std::shared_ptr<DeviceRun> run = CancellableRun(executable_, inputs.arrays, client_->cancels());
   // Enqueueing may wait for the device, round by round.
   if (executable_->device_runner()->loops()) AboutToWait(run->ready);
@@ -140,14 +140,14 @@ ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device,
   for (size_t k = 0; k < infos.size(); ++k) {
     Memory* memory = OutputMemory(device, k);
     if (!results) {
-      outputs.push_back(ErrorBuffer(memory, infos[k].shape, results.error()));
+      outputs[k] = ErrorBuffer(memory, infos[k].shape, results.error());
     } else if (memory->accelerator() != nullptr) {
-      outputs.push_back(std::make_unique<Buffer>(
+      outputs[k] = std::make_unique<Buffer>(
           client_, std::make_shared<Array>(infos[k].shape, memory, std::move(results->bytes[k]),
-                                           results->ready)));
+                                           results->ready));
     } else {
       auto array = std::make_shared<Array>(infos[k].shape, memory);
-      outputs.push_back(std::make_unique<Buffer>(client_, array));
+      outputs[k] = std::make_unique<Buffer>(client_, array);
       DefineOutput(array, device, results->bytes[k], results->ready);
     }
   }
@@ -157,12 +157,12 @@ ExecuteResult LoadedExecutable::EnqueueHere(Inputs inputs, const Device& device,
 
 // Devices of a GPU that wait for nobody: each run is its own.
 Result<ExecuteResult> LoadedExecutable::ExecuteParts(const ExecuteRequest& request) {
-  ExecuteResult all;
+  ExecuteResult all{.outputs = {parts_.size(), executable_->outputs().size()}};
   for (size_t d = 0; d < parts_.size(); ++d) {
     ExecuteRequest one = request;
     one.arguments = request.arguments.subspan(d, 1);
     ExecuteResult result = TRY(parts_[d]->Execute(one));
-    all.outputs.push_back(std::move(result.outputs[0]));
+    std::ranges::move(result.outputs[0], all.outputs[d].begin());
     all.done.push_back(std::move(result.done[0]));
   }
   return all;

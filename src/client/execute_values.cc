@@ -141,12 +141,6 @@ Status CheckEstimatedMemory(const Executable& executable, const Client& client) 
   return std::unexpected(std::move(error));
 }
 
-// Results and temporaries must fit beside all that is in use, before anything runs.
-Status CheckMemory(const Executable& executable, const Client& client, size_t devices) {
-  if (executable.runner().program() == nullptr) return CheckEstimatedMemory(executable, client);
-  return CheckProgramMemory(executable, client, devices);
-}
-
 // What all devices bring, in the order of `arrays`: those of the first one first.
 Result<std::vector<std::vector<Literal>>> TakeArguments(const Executable& executable,
                                                         std::vector<ArrayRef>& arrays,
@@ -173,13 +167,18 @@ Result<std::vector<std::vector<Literal>>> TakeArguments(const Executable& execut
 
 }  // namespace
 
+Status CheckRunMemory(const Executable& executable, const Client& client, size_t devices) {
+  if (executable.runner().program() == nullptr) return CheckEstimatedMemory(executable, client);
+  return CheckProgramMemory(executable, client, devices);
+}
+
 Result<std::vector<std::vector<Literal>>> RunOnInputs(const Executable& executable,
                                                       const Client* client,
                                                       std::vector<ArrayRef>& arrays,
                                                       const std::vector<bool>& donated,
                                                       size_t devices, MemoryOfOutput memory_of,
                                                       const std::atomic<bool>* cancel) {
-  if (client != nullptr) TRY(CheckMemory(executable, *client, devices));
+  if (client != nullptr) TRY(CheckRunMemory(executable, *client, devices));
   std::vector<std::vector<Literal>> arguments =
       TRY(TakeArguments(executable, arrays, donated, devices));
   std::vector<std::vector<Literal>> held(devices);

@@ -23,6 +23,8 @@ Result<std::vector<std::vector<Literal>>> RunOnInputs(const Executable& executab
                                                       const std::vector<bool>& donated,
                                                       size_t devices, MemoryOfOutput memory_of,
                                                       const std::atomic<bool>* cancel);
+// Results and temporaries must fit beside all that is in use, before anything runs.
+Status CheckRunMemory(const Executable& executable, const Client& client, size_t devices);
 void HintAtMemory(Error& error);
 
 // Counts a run and takes its time.

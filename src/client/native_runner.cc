@@ -221,6 +221,23 @@ Result<std::vector<Literal>> NativeRunner::RunArrays(std::vector<Literal>& argum
   return literals_->Run(arguments, call);
 }
 
+bool NativeRunner::TakesAddresses() const {
+  return tiny_ && !meets_ && !calls_out_ && !has_tokens_ && input_ == nullptr &&
+         !detail::LogIsOn("step", 2) && literals_->signature().IsPlain();
+}
+
+Status NativeRunner::RunAt(int64_t device, std::span<std::byte* const> arguments,
+                           std::span<std::byte* const> results,
+                           const std::atomic<bool>* cancel) const {
+  runtime::Call call;
+  call.parameters = arguments;
+  call.results = results;
+  call.device = device;
+  call.cancel = cancel;
+  call.call = &calls_->hook();
+  return program_->Run(call);
+}
+
 bool NativeRunner::IsTiny() const {
   return tiny_ || (may_be_tiny_ && last_run_.load(std::memory_order_relaxed) < kTinyRun);
 }

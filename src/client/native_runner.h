@@ -31,6 +31,9 @@ class NativeRunner : public Runner {
                                                 const std::atomic<bool>* cancel) const override;
   Result<std::vector<Literal>> RunAlone(std::vector<Literal>& arguments,
                                         const std::atomic<bool>* cancel) const override;
+  bool TakesAddresses() const override;
+  Status RunAt(int64_t device, std::span<std::byte* const> arguments,
+               std::span<std::byte* const> results, const std::atomic<bool>* cancel) const override;
   bool IsTiny() const override;
   bool EndsSoon() const override { return tiny_; }
   bool IsShort() const override;

@@ -1,6 +1,8 @@
 // Programs on several devices.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/str.h"
 #include "client/shards.h"
 #include "client/test_util.h"
@@ -214,6 +216,38 @@ ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] )",
       EXPECT_EQ(result->outputs[d][0]->device()->id(), static_cast<int64_t>(d));
     }
   }
+}
+
+// Results have memory of their own, one that is a parameter too, on every device.
+TEST(Sharded, TinyResultsAreNobodyElses) {
+  ClientOptions options;
+  options.cpu_devices = 2;
+  auto client = MakeClient(options);
+  CompileRequest request;
+  request.num_replicas = 2;
+  auto program = CompileText(*client,
+                             R"(HloModule hand_on, replica_count=2
+ENTRY main {
+  x = f32[2] parameter(0)
+  k = f32[2] constant({7, 8})
+  id = u32[] replica-id()
+  me = f32[] convert(id)
+  ROOT t = (f32[2], f32[2], f32[2], f32[]) tuple(x, x, k, me)
+})",
+                             request);
+  ASSERT_NE(program, nullptr);
+  auto a = F32(*client, {1, 2}, {2}, 0), b = F32(*client, {3, 4}, {2}, 1);
+  auto result = CallOn(*program, {{a.get()}, {b.get()}});
+  ASSERT_TRUE(result.has_value()) << result.error().ToString();
+  std::set<const void*> addresses = {*a->Address(), *b->Address()};
+  for (size_t d = 0; d < 2; ++d) {
+    ASSERT_EQ(result->outputs[d].size(), 4u);
+    for (const auto& output : result->outputs[d]) addresses.insert(*output->Address());
+    EXPECT_EQ(Floats(*result->outputs[d][0]), Floats(d == 0 ? *a : *b));
+    EXPECT_EQ(Floats(*result->outputs[d][2]), (std::vector<float>{7, 8}));
+    EXPECT_EQ(Floats(*result->outputs[d][3])[0], static_cast<float>(d));
+  }
+  EXPECT_EQ(addresses.size(), 10u);
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ ENTRY main {
   double wide = measure(200, [&] {
     std::vector<Buffer*> arguments;
     for (auto& buffer : many) arguments.push_back(buffer.get());
-    many = std::move(Call(*fifty, arguments)->outputs[0]);
+    auto result = Call(*fifty, arguments);
+    std::ranges::move(result->outputs[0], many.begin());
   });
   std::printf("scalar add %.2f us, 50 to 50 %.2f us\n", scalar, wide);
   RecordProperty("scalar_us", std::to_string(scalar));

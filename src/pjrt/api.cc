@@ -180,6 +180,16 @@ PJRT_Error* ToC(Error error) {
   return new ErrorObject(std::move(error));
 }
 
+PJRT_Event* DoneEvent() {
+  // Never destroyed: threads may use it until the very end.
+  static PJRT_Event* const done = new PJRT_Event{Event::Done()};
+  return done;
+}
+
+PJRT_Event* ToC(EventRef event) {
+  return event == DoneEvent()->event ? DoneEvent() : new PJRT_Event{std::move(event)};
+}
+
 Error FromC(int32_t code, const char* message, size_t message_size) {
   const bool known = code > 0 && code <= static_cast<int32_t>(Code::kUnauthenticated);
   return Error(known ? static_cast<Code>(code) : Code::kUnknown,

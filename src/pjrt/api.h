@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -110,12 +109,12 @@ struct PJRT_Client {
   std::vector<PJRT_Device*> device_list;
   std::vector<std::unique_ptr<weft::pjrt::MemoryObject>> memories;
   std::vector<PJRT_Memory*> memory_list;
-  std::unordered_map<const weft::client::Memory*, PJRT_Memory*> memory_of;
   std::unique_ptr<PJRT_TopologyDescription> topology;
 
   PJRT_Device* Wrap(const weft::client::Device* device) const {
     return devices[device->id()].get();
   }
+  PJRT_Memory* Wrap(const weft::client::Memory* memory) const { return memory_list[memory->id()]; }
 };
 struct PJRT_Buffer {
   PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::client::Buffer> buffer);
@@ -124,7 +123,6 @@ struct PJRT_Buffer {
   PJRT_Memory* memory;
   PJRT_Device* device;
   std::vector<size_t> dynamic_dims;
-  weft::Dims minor_to_major;
 };
 struct PJRT_Executable {
   std::shared_ptr<const weft::pjrt::ExecutableView> view;
@@ -189,9 +187,8 @@ PJRT_Error* ToC(Error error);
 inline PJRT_Error* ToC(const Status& status) {
   return status ? nullptr : ToC(status.error());
 }
-inline PJRT_Event* ToC(EventRef event) {
-  return new PJRT_Event{std::move(event)};
-}
+PJRT_Event* DoneEvent();  // one for all; to destroy it does nothing
+PJRT_Event* ToC(EventRef event);
 // An error that came from the framework.
 Error FromC(int32_t code, const char* message, size_t message_size);
 

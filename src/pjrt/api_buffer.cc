@@ -1,5 +1,6 @@
 // Slots of buffers.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "client/interrupt.h"
@@ -9,18 +10,28 @@
 
 PJRT_Buffer::PJRT_Buffer(PJRT_Client* client, std::unique_ptr<weft::pjrt::Buffer> b)
     : client(client), buffer(std::move(b)) {
-  const auto found = client->memory_of.find(buffer->memory());
-  memory = found == client->memory_of.end() ? client->memory_list[0] : found->second;
+  const weft::pjrt::Memory* in = buffer->memory();
+  memory = in->client() == client->client.get() ? client->Wrap(in) : client->memory_list[0];
   device = weft::pjrt::Object(memory)->devices[0];
   const weft::Shape& shape = buffer->shape();
+  if (!shape.HasDynamicDims()) return;
   for (int64_t i = 0; i < shape.rank(); ++i) {
     if (shape.is_dynamic(i)) dynamic_dims.push_back(i);
   }
-  minor_to_major = shape.LayoutOrDefault().minor_to_major;
 }
 
 namespace weft::pjrt {
 namespace {
+
+// rank - 1, ..., 0: for who is shown an array without a layout of its own.
+const int64_t* RowMajorOrder(int64_t rank) {
+  static const auto orders = [] {
+    std::array<int64_t, kMaxRank> all;
+    for (int64_t i = 0; i < kMaxRank; ++i) all[static_cast<size_t>(i)] = kMaxRank - 1 - i;
+    return all;
+  }();
+  return orders.data() + (kMaxRank - rank);
+}
 
 // `to` becomes what `from` is, under its own shape.
 void ForwardArray(const ArrayRef& from, const ArrayRef& to) {
@@ -183,8 +194,11 @@ Status Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   args.layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
   args.layout.tiled = {};
   args.layout.tiled.struct_size = sizeof(args.layout.tiled);
-  args.layout.tiled.minor_to_major = args.buffer->minor_to_major.data();
-  args.layout.tiled.minor_to_major_size = args.buffer->minor_to_major.size();
+  const Shape& shape = args.buffer->buffer->shape();
+  args.layout.tiled.minor_to_major = shape.layout() != nullptr
+                                         ? shape.layout()->minor_to_major.data()
+                                         : RowMajorOrder(shape.rank());
+  args.layout.tiled.minor_to_major_size = static_cast<size_t>(shape.rank());
   return {};
 }
 Status Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {

@@ -87,13 +87,12 @@ void WrapDevices(PJRT_Client& client) {
     wrapped->memory = memory.get();
     wrapped->client = &client;
     client.memory_list.push_back(wrapped.get());
-    client.memory_of[memory.get()] = wrapped.get();
     PJRT_Device* device = client.Wrap(memory->device());
     wrapped->devices.push_back(device);
     device->memories.push_back(wrapped.get());
   }
   for (const auto& device : client.devices) {
-    device->default_memory = client.memory_of[device->device->default_memory()];
+    device->default_memory = client.Wrap(device->device->default_memory());
   }
 }
 

@@ -5,7 +5,7 @@
 namespace weft::pjrt::slot {
 
 Status Event_Destroy(PJRT_Event_Destroy_Args& args) {
-  delete args.event;
+  if (args.event != DoneEvent()) delete args.event;
   return {};
 }
 Status Event_IsReady(PJRT_Event_IsReady_Args& args) {
@@ -28,6 +28,10 @@ Status Event_Await(PJRT_Event_Await_Args& args) {
 Status Event_OnReady(PJRT_Event_OnReady_Args& args) {
   REQUIRE_ARG(event);
   if (args.callback == nullptr) return InvalidArgument("PJRT_Event_OnReady: callback is null");
+  if (args.event->event->IsReady()) {
+    args.callback(ToC(args.event->event->status()), args.user_arg);
+    return {};
+  }
   args.event->event->OnReady([callback = args.callback, arg = args.user_arg](const Status& status) {
     callback(ToC(status), arg);
   });

@@ -36,7 +36,7 @@ Status CheckExecuteArguments(const PJRT_LoadedExecutable_Execute_Args& args) {
 
 void ReturnOutputs(PJRT_LoadedExecutable_Execute_Args& args, ExecuteResult result) {
   for (size_t d = 0; d < args.num_devices; ++d) {
-    std::vector<std::unique_ptr<Buffer>>& outputs = result.outputs[d];
+    const std::span<std::unique_ptr<Buffer>> outputs = result.outputs[d];
     for (size_t k = 0; k < outputs.size(); ++k) {
       args.output_lists[d][k] = new PJRT_Buffer(args.executable->client, std::move(outputs[k]));
     }

@@ -49,6 +49,35 @@ TEST_F(ApiTest, CompileAndExecute) {
   Destroy(program);
 }
 
+// One event stands for all that is done: who destroys it leaves it to the others.
+TEST_F(ApiTest, DoneEventsOutliveTheirHolders) {
+  PJRT_LoadedExecutable* program = Compile(kTwicePlusOne);
+  PJRT_Buffer* argument = Put({1, 2, 3, 4}, {4});
+  for (int round = 0; round < 3; ++round) {
+    std::vector<PJRT_Buffer*> results(1);
+    PJRT_Event* done = nullptr;
+    ASSERT_TRUE(Execute(program, {argument}, results, &done));
+    auto ready = New<PJRT_Buffer_ReadyEvent_Args>();
+    ready.buffer = results[0];
+    CALL_OK(Buffer_ReadyEvent, ready);
+    EXPECT_TRUE(Await(done));  // and destroys it
+    int calls = 0;
+    auto on = New<PJRT_Event_OnReady_Args>();
+    on.event = ready.event;
+    on.user_arg = &calls;
+    on.callback = [](PJRT_Error* error, void* arg) {
+      EXPECT_EQ(error, nullptr);
+      ++*static_cast<int*>(arg);
+    };
+    CALL_OK(Event_OnReady, on);
+    EXPECT_TRUE(Await(ready.event));
+    EXPECT_EQ(calls, 1);
+    Destroy(results[0]);
+  }
+  Destroy(argument);
+  Destroy(program);
+}
+
 TEST_F(ApiTest, SerializeAndLoad) {
   PJRT_LoadedExecutable* program = Compile(kTwicePlusOne);
   auto get = New<PJRT_LoadedExecutable_GetExecutable_Args>();

@@ -138,7 +138,7 @@ Status DeviceGroup::Meet(const program::Program& program, const Step& step, int6
   if (++meeting.arrived == group.size()) {
     Open(meeting, group, device);
   } else {
-    Status came = WaitUntil(device, step.name, [&] { return meeting.is_open; });
+    Status came = WaitUntil(device, WhereOf(step), [&] { return meeting.is_open; });
     if (!came && meeting.arrived < group.size()) return came;
     WaitRegardless(device, [&] { return meeting.is_open; });
   }
@@ -170,13 +170,12 @@ void DeviceGroup::HasRead(const Key& key, Offer& offer, int64_t source) {
 
 // A target that fails never comes: the offer is withdrawn then, and only who reads it already is
 // waited for.
-Status DeviceGroup::EndOffer(const Key& key, int64_t device, const std::string& where,
-                             bool withdraw) {
+Status DeviceGroup::EndOffer(const Key& key, int64_t device, const Step& step, bool withdraw) {
   auto found = offers_.find(key);
   if (found == offers_.end() || found->second.copied) return {};
   Offer& offer = found->second;
   Status read;
-  if (!withdraw) read = WaitUntil(device, where, [&] { return offer.readers == 0; });
+  if (!withdraw) read = WaitUntil(device, WhereOf(step), [&] { return offer.readers == 0; });
   offer.there = false;
   WaitRegardless(device, [&] { return offer.reading == 0; });
   if (offer.readers == 0) offers_.erase(found);  // else some hold on to it, to see it is withdrawn
@@ -212,9 +211,9 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
     if (source) {
       theirs = key_of(*source, visit);
       from = &offers_[theirs];
-      Status came = WaitUntil(device, step.name, [&] { return from->there; });
+      Status came = WaitUntil(device, WhereOf(step), [&] { return from->there; });
       if (!came) {
-        TRY(EndOffer(mine, device, step.name, true));
+        TRY(EndOffer(mine, device, step, true));
         return came;
       }
       ++from->reading;
@@ -233,7 +232,7 @@ Status DeviceGroup::Permute(const program::Program& program, const Step& step, i
   {
     MutexLock lock(mutex_);
     if (source) HasRead(theirs, *from, *source);
-    Status read = EndOffer(mine, device, step.name, false);
+    Status read = EndOffer(mine, device, step, false);
     if (done) done = read;
   }
   TRY(done);
@@ -278,7 +277,7 @@ Status DeviceGroup::Receive(const Step& step, int64_t device, std::span<std::byt
   }
   MutexLock lock(mutex_);
   auto& box = mail_[{program::IntAttr(call, "channel", 0), *from, *from < 0 ? -1 : device}];
-  TRY(WaitUntil(device, step.name, [&] { return !box.empty(); }));
+  TRY(WaitUntil(device, WhereOf(step), [&] { return !box.empty(); }));
   std::vector<std::byte> message = std::move(box.front());
   box.pop_front();
   if (message.size() != data.size()) {

@@ -93,6 +93,7 @@ class DeviceGroup : private DeviceThreads {
   struct Transfer;  // device_group_async.cc
   struct Pending;
 
+  static Where WhereOf(const program::Step& step) { return {&step.name, &step.source}; }
   static bool IsSmall(Memory memory);
   static void Bring(Memory memory, bool copy, Brought& brought);
   Status Permute(const program::Program& program, const program::Step& step, int64_t device,
@@ -103,7 +104,7 @@ class DeviceGroup : private DeviceThreads {
   // ... a target has read it ...
   void HasRead(const Key& key, Offer& offer, int64_t source) WEFT_REQUIRES(mutex_);
   // ... and all have, or no more of them will: the device may let go of its memory.
-  Status EndOffer(const Key& key, int64_t device, const std::string& where, bool withdraw)
+  Status EndOffer(const Key& key, int64_t device, const program::Step& step, bool withdraw)
       WEFT_REQUIRES(mutex_);
   Status Meet(const program::Program& program, const program::Step& step, int64_t device,
               Memory memory);

@@ -228,7 +228,7 @@ Status DeviceGroup::Wait(const std::string& event, int64_t device) {
     if (found == mine.end()) return {};  // its step ran in place
     for (const std::shared_ptr<Transfer>& t : found->second->transfers) {
       while (!t->is_done) {
-        TRY(WaitUntil(device, found->second->step->name,
+        TRY(WaitUntil(device, WhereOf(*found->second->step),
                       [&] { return t->is_done || t->HasPart(); }));
         if (!t->is_done) RunPart(*t);
       }

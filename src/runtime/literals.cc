@@ -49,6 +49,19 @@ LiteralSignature::LiteralSignature(const program::Program& program) {
   }
 }
 
+bool LiteralSignature::IsPlain() const {
+  auto is_plain = [](const Shape& shape, bool packed) {
+    return !packed && !IsPackable(shape.dtype()) && shape.IsStatic();
+  };
+  for (const Parameter& p : parameters) {
+    if (p.donated || !is_plain(p.shape, p.packed)) return false;
+  }
+  for (const Output& r : results) {
+    if (r.parameter >= 0 || !is_plain(r.shape, r.packed)) return false;
+  }
+  return parameter_sizes.empty() && result_sizes.empty();
+}
+
 int64_t LiteralSignature::BytesOf(const Shape& shape, bool packed) {
   return packed ? PackedBytes(shape.dtype(), shape.elements()) : shape.ByteSize();
 }

@@ -26,6 +26,8 @@ struct LiteralSignature {
     int64_t parameter = -1;  // whose memory it takes
     bool packed = false;
   };
+  // Bytes in, bytes out: nothing is donated, packed or of dynamic size.
+  bool IsPlain() const;
   // Bytes of an array in the program's memory.
   static int64_t BytesOf(const Shape& shape, bool packed);
   struct Size {  // of a dynamic dimension: a buffer of its own, behind the arrays
@@ -49,6 +51,7 @@ class LiteralRunner {
   // theirs. Arguments are consumed: a donated one that nobody else holds is overwritten,
   // and its memory may be that of a result. `call`: everything but parameters and results.
   Result<std::vector<Literal>> Run(std::span<Literal> arguments, Call call) const;
+  const LiteralSignature& signature() const { return signature_; }
   // The same on all devices of the program, which meet at its collectives.
   Result<std::vector<std::vector<Literal>>> RunOnDevices(std::span<std::vector<Literal>> arguments,
                                                          const Call& call) const;

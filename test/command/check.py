@@ -574,6 +574,15 @@ ENTRY e {
         self.assertIn("2 results agree", self.weft("diff", "--joined", a, plain).stdout)
         wrong = self.file("wrong.hlo", parts.replace("sine(", "cosine("))
         self.assertIn("result 1", self.weft("diff", "--joined", wrong, a, status=1).stdout)
+        manual = self.file("manual.hlo", """HloModule m, num_partitions=2
+ENTRY e {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  p = f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  q = f32[2] collective-permute(p), channel_id=1, source_target_pairs={{0,1},{1,0}}, sharding={manual}
+  ROOT y = f32[4] custom-call(q), custom_call_target="SPMDShardToFullShape", sharding={devices=[2]<=[2]}
+}
+""")
+        self.weft("run", "--check", manual)  # one device alone cannot evaluate it
         numbers = lambda text: [float(n) for n in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", text)]
         want = numbers(self.weft("eval", plain).stdout)
         for command in ("eval", "run"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the corpus's modules with collectives as native code on as many devices as their groups and pairs name, beside the evaluator.
 
-    collectives.py [N]   every module, or a sample of N
+    collectives.py [--jobs=J] [N]   every module, or a sample of N; J at a time
 
 Replicas and partitions are what the header says, or more where an op's ids (replicas, partitions or both, as its mode says)
 name more. Arguments are random, but for the offsets and sizes of ragged-all-to-all, which have to fit; where the evaluator takes no others, integers
@@ -12,6 +12,7 @@ as in check.py.
 """
 
 import collections
+import concurrent.futures
 import math
 import os
 import pathlib
@@ -269,17 +270,18 @@ def main():
         print(f"skipped: there is no corpus at {CORPUS}")
         return 0
     paths = list(files())
-    if len(sys.argv) > 1:
-        paths = sorted(random.Random(0).sample(paths, min(int(sys.argv[1]), len(paths))))
+    jobs = next((int(a.removeprefix("--jobs=")) for a in sys.argv[1:] if a.startswith("--jobs=")), 1)
+    if sizes := [int(a) for a in sys.argv[1:] if not a.startswith("--")]:
+        paths = sorted(random.Random(0).sample(paths, min(sizes[0], len(paths))))
     totals, causes, smaller = collections.Counter(), collections.Counter(), 0
-    for path in paths:
-        kind, cause = check(path)
-        totals[kind] += 1
-        smaller += kind == "agree" and cause != ""
-        if kind == "agree":
-            continue
-        print(f"{path}: {kind}: {cause}", flush=True)
-        causes[f"{kind}: " + re.sub(r"[%\w.-]*\d[\w.-]*", "N", cause)[:110]] += 1
+    with concurrent.futures.ProcessPoolExecutor(jobs) as pool:  # not threads: limits are set between fork and exec
+        for path, (kind, cause) in zip(paths, pool.map(check, paths)):
+            totals[kind] += 1
+            smaller += kind == "agree" and cause != ""
+            if kind == "agree":
+                continue
+            print(f"{path}: {kind}: {cause}", flush=True)
+            causes[f"{kind}: " + re.sub(r"[%\w.-]*\d[\w.-]*", "N", cause)[:110]] += 1
     for cause, count in causes.most_common():
         print(f"{count:5} {cause}")
     print(f"{len(paths)} modules, {totals['agree']} agree ({smaller} of them made smaller, with zero offsets or with stand-ins), {totals['failed']} do not, {totals['outside']} for reasons outside: {100 * totals['agree'] / len(paths):.1f} %")

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Partitions the corpus's modules with shardings and compares joined results with the whole programs'.
 
-    partition.py [FOLDER...]   folders of the corpus, by default those of the tests of partitioning and propagation
+    partition.py [--jobs=N] [FOLDER...]   folders of the corpus, by default those of the tests of partitioning and propagation; N at a time
 
 Prints failures with their cause, then how many are programs of no one number of devices, how many partition, of these how many evaluate whole on random inputs, and
 how many of those agree (of these `in f32`: whose bf16 differs by rounding alone). WEFT_CORPUS and WEFT_BUILD_DIR as in check.py.
 """
 
 import collections
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -54,37 +55,37 @@ def files(folders):
             yield path
 
 
+def check(path):
+    """What counts for a module, the cause why it does not partition, and what to print of it."""
+    status, text = run("opt", PASSES, path)
+    if status != 0:
+        cause = next((line for line in text.splitlines() if "error" in line), text[:200])
+        if OUTSIDE.search(cause):
+            return ["outside"], "", f"not a program of one number of devices: {cause}"
+        return [], re.sub(r"\d+", "N", cause.split("error: ")[-1]), f"not partitioned: {cause}"
+    if run("eval", "--devices=1", path)[0] != 0:
+        return ["partitioned"], "", ""
+    status, text = run("opt", PASSES, "--same-results", "--tolerance=3e-2", path)
+    if status == 0:
+        return ["partitioned", "evaluated", "agreeing"], "", ""
+    if status != 124 and agrees_in_f32(path):
+        return ["partitioned", "evaluated", "agreeing", "in f32"], "", f"rounding of bf16 alone: {text.strip().splitlines()[-1][:200]}"
+    return ["partitioned", "evaluated"], "", next((line for line in text.splitlines() if "error" in line), text[:300])
+
+
 def main():
     if not CORPUS.exists():
         print(f"skipped: there is no corpus at {CORPUS}")
         return 0
-    counts = collections.Counter()
-    causes = collections.Counter()
-    for path in files(sys.argv[1:] or FOLDERS):
-        counts["modules"] += 1
-        status, text = run("opt", PASSES, path)
-        if status != 0:
-            cause = next((line for line in text.splitlines() if "error" in line), text[:200])
-            if OUTSIDE.search(cause):
-                counts["outside"] += 1
-                print(f"{path}: not a program of one number of devices: {cause}")
-                continue
-            causes[re.sub(r"\d+", "N", cause.split("error: ")[-1])] += 1
-            print(f"{path}: not partitioned: {cause}")
-            continue
-        counts["partitioned"] += 1
-        if run("eval", "--devices=1", path)[0] != 0:
-            continue
-        counts["evaluated"] += 1
-        status, text = run("opt", PASSES, "--same-results", "--tolerance=3e-2", path)
-        if status == 0:
-            counts["agreeing"] += 1
-        elif status != 124 and agrees_in_f32(path):
-            counts["agreeing"] += 1
-            counts["in f32"] += 1
-            print(f"{path}: rounding of bf16 alone: {text.strip().splitlines()[-1][:200]}")
-        else:
-            print(f"{path}: {next((line for line in text.splitlines() if 'error' in line), text[:300])}")
+    jobs = next((int(a.removeprefix("--jobs=")) for a in sys.argv[1:] if a.startswith("--jobs=")), 1)
+    paths = list(files([a for a in sys.argv[1:] if not a.startswith("--")] or FOLDERS))
+    counts, causes = collections.Counter(modules=len(paths)), collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for path, (kinds, cause, line) in zip(paths, pool.map(check, paths)):
+            counts.update(kinds)
+            causes.update([cause] if cause else [])
+            if line:
+                print(f"{path}: {line}", flush=True)
     for cause, count in causes.most_common(20):
         print(f"{count:5} {cause}")
     print(", ".join(f"{counts[key]} {key}" for key in ("modules", "outside", "partitioned", "evaluated", "agreeing", "in f32")))

@@ -64,6 +64,30 @@ def test_collectives_in_loops():
     """)
 
 
+def test_many_small_collectives_leave_nothing_behind():
+    """A hundred thousand in a loop, and as many calls of one as there is time for: the process does not grow."""
+    grown = run("""
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+        again = lambda _, v: lax.pcast(lax.psum(v, "x") / 8, "x", to="varying")
+        turn = lambda _, v: lax.ppermute(v, "x", [(i, (i + 1) % 8) for i in range(8)])
+        many = [jax.jit(on_mesh(lambda v, f=f: lax.fori_loop(0, 50_000, f, v), in_specs=P("x"), out_specs=P("x"))) for f in (again, turn)]
+        one = jax.jit(on_mesh(lambda v: lax.psum(v, "x"), in_specs=P("x"), out_specs=P()))
+        x = jax.device_put(np.arange(8, dtype=np.float32), NamedSharding(mesh, P("x")))
+        def round():
+            np.testing.assert_allclose(np.asarray(many[0](x)), np.full(8, 3.5))
+            np.testing.assert_array_equal(np.asarray(many[1](x)), np.roll(np.arange(8), 50_000 % 8))
+            for _ in range(500):
+                assert float(one(x)[0]) == 28
+        round()
+        before = resident()
+        round()
+        print(resident() - before)
+    """, devices=8)
+    assert int(grown.split()[-1]) < 2_000_000, grown
+
+
 def test_training_step():
     run("""
         def loss(w, x, y):
@@ -144,6 +168,22 @@ def test_a_device_that_fails_releases_the_others():
         except Exception as e:
             assert "had enough" in str(e), e
         assert float(jax.jit(jnp.sum)(jnp.ones(3))) == 3
+    """)
+
+
+def test_a_device_that_waits_for_ever_is_named():
+    run("""
+        for talk in (lambda v: lax.psum(v, "x"), lambda v: lax.ppermute(v, "x", [(0, 1), (1, 0), (2, 3), (3, 2)])):
+            @jax.jit
+            @partial(on_mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+            def f(x):
+                return lax.cond(lax.axis_index("x") == 1, lambda v: v, talk, x)
+            try:
+                jax.block_until_ready(f(np.ones(4, np.float32)))
+                raise SystemExit("no error")
+            except jax.errors.JaxRuntimeError as e:
+                said = str(e)
+            assert "deadlock: device 0 waits at " in said and "finished" in said and "<string>:9" in said.replace(", line ", ":"), said
     """)
 
 

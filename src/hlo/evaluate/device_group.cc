@@ -36,7 +36,7 @@ Result<DeviceGroup::Values> DeviceGroup::Exchange(const Instruction& instruction
     meeting.complete = true;
     for (int64_t other : participants) Wake(other);
   }
-  TRY(WaitUntil(device, instruction.name(), [&] { return meeting.complete; }));
+  TRY(WaitUntil(device, {&instruction.name()}, [&] { return meeting.complete; }));
   Values values = meeting.values;
   if (++meeting.left == meeting.arrived) meetings_.erase(key);
   return values;
@@ -55,7 +55,7 @@ Result<Literal> DeviceGroup::Receive(const Instruction& instruction, int64_t cha
   MutexLock lock(mutex_);
   int64_t device = to;
   std::deque<Literal>& box = from < 0 ? mail_[{channel, -1, -1}] : mail_[{channel, from, to}];
-  TRY(WaitUntil(device, instruction.name(), [&] { return !box.empty(); }));
+  TRY(WaitUntil(device, {&instruction.name()}, [&] { return !box.empty(); }));
   Literal value = std::move(box.front());
   box.pop_front();
   return value;
