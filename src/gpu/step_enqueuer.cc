@@ -64,8 +64,7 @@ class StepEnqueuer {
  private:
   // Its steps are enqueued one by one, and are in timelines themselves.
   bool HasParts(const Step& step) const {
-    return std::holds_alternative<program::ConditionalStep>(step.op) ||
-           (std::holds_alternative<program::WhileStep>(step.op) && !loaded_.loops_.contains(&step));
+    return HasLists(step) && !loaded_.loops_.contains(&step);
   }
   // The kernel that runs as part of the step; null: there is none.
   const Step* EpilogueOf(const Step& step) const {
@@ -185,6 +184,7 @@ class StepEnqueuer {
     return {};
   }
   Status RunOp(const Step&, const program::WaitStep&) { return {}; }  // in stream order
+  Status RunOp(const Step&, const program::ListStep& op) { return RunList(op.steps); }
   Status RunOp(const Step& step, const program::WhileStep& op) {
     if (auto native = loaded_.loops_.find(&step); native != loaded_.loops_.end()) {
       std::vector<std::byte*> arguments;

@@ -1,0 +1,95 @@
+#include "compiler/passes/expand/async_calls.h"
+
+#include "base/log.h"
+#include "compiler/analysis/in_place.h"
+#include "compiler/analysis/work.h"
+#include "compiler/passes.h"
+#include "compiler/passes/collectives/async_pairs.h"
+#include "compiler/passes/collectives/loop_copies.h"
+#include "compiler/passes/effects.h"
+#include "compiler/passes/rewrite.h"
+#include "hlo/ops/called.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Computation;
+using hlo::Instruction;
+using hlo::Op;
+
+// What JAX's compute_on marks calls with.
+constexpr std::string_view kComputeType = "_xla_compute_type", kHost = "host";
+
+// Steps of one device, which another thread may run as well.
+bool IsOwnWork(const Computation& c) {
+  for (const Instruction* i : c) {
+    if (hlo::IsCollective(i->op()) || i->op() == Op::kCustomCall || i->shape().IsToken()) {
+      return false;
+    }
+    if (!IsStaticallyShaped(*i)) return false;
+    for (const Computation* inside : i->called_computations()) {
+      if (!IsOwnWork(*inside)) return false;
+    }
+  }
+  return true;
+}
+
+bool IsWorthAThread(const Computation& c, const program::TargetInfo& target) {
+  return target.RunsOnHost() && WorkOfComputation(c) >= target.WorkOfThread();
+}
+
+bool MayRunBeside(const Instruction& start, const Effects& effects,
+                  const program::TargetInfo& target) {
+  if (!IsAsyncCall(start) || start.IsRoot() || start.users().size() != 1) return false;
+  if (start.users()[0]->op() != Op::kAsyncDone || effects.Has(start)) return false;
+  const Computation& callee = *start.attrs<hlo::AsyncAttrs>().calls;
+  const bool is_whole = start.operand_count() == std::ssize(callee.parameters()) &&
+                        hlo::ShapesMatch(callee.root()->shape(), start.shape().tuple_element(1));
+  return is_whole && IsOwnWork(callee) && IsWorthAThread(callee, target);
+}
+
+}  // namespace
+
+std::unordered_set<const Instruction*> FindAsyncCalls(hlo::Module& module,
+                                                      const program::TargetInfo& target) {
+  std::unordered_set<const Instruction*> found;
+  if (!HasOp(module, Op::kAsyncStart)) return found;
+  const Effects effects(module);
+  for (const auto& computation : module.computations()) {
+    for (Instruction* i : computation->Snapshot()) {
+      const bool is_idle = i->op() == Op::kAsyncUpdate && i->operand_count() == 1 &&
+                           i->operand(0)->op() == Op::kAsyncStart &&
+                           hlo::ShapesMatch(i->operand(0)->shape(), i->shape());
+      if (is_idle && !HasControlDependencies(*i)) ReplaceWithValue(i, i->operand(0));
+    }
+    for (const Instruction* i : *computation) {
+      if (i->op() != Op::kAsyncStart || !MayRunBeside(*i, effects, target)) continue;
+      VLOG("pass", 2) << i->name() << ": runs beside what follows";
+      found.insert(i);
+    }
+  }
+  return found;
+}
+
+Result<bool> MakeCallsAsync(hlo::Module& module, const PassContext& context) {
+  if (module.config().is_scheduled) return false;
+  const Effects effects(module);
+  bool changed = false;
+  for (Computation* c : ExecutedComputations(module)) {
+    for (Instruction* i : c->Snapshot()) {
+      if (i->op() != Op::kCall || i->attrs<hlo::CallAttrs>().to_apply == nullptr) continue;
+      const std::string* type = i->FrontendAttributeValue(kComputeType);
+      if (type == nullptr || *type != kHost || effects.Has(*i)) continue;
+      const Computation& callee = *i->attrs<hlo::CallAttrs>().to_apply;
+      if (!IsOwnWork(callee) || !IsWorthAThread(callee, context.target)) continue;
+      Instruction* start = TRY(AddAsyncPair(i));
+      for (Instruction* half : {start, start->users()[0]}) {
+        half->mutable_attrs<hlo::AsyncAttrs>().async_execution_thread = kHost;
+      }
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace weft::compiler
