@@ -23,10 +23,9 @@ constexpr std::string_view kComputeType = "_xla_compute_type", kHost = "host";
 // Steps of one device, which another thread may run as well.
 bool IsOwnWork(const Computation& c) {
   for (const Instruction* i : c) {
-    if (hlo::IsCollective(i->op()) || i->op() == Op::kCustomCall || i->shape().IsToken()) {
-      return false;
-    }
-    if (!IsStaticallyShaped(*i)) return false;
+    const bool has_effects = hlo::HasSideEffect(i->op()) && i->op() != Op::kAsyncStart;
+    if (has_effects || hlo::IsCollective(i->op()) || i->op() == Op::kCustomCall) return false;
+    if (i->shape().IsToken() || !IsStaticallyShaped(*i)) return false;
     for (const Computation* inside : i->called_computations()) {
       if (!IsOwnWork(*inside)) return false;
     }
@@ -35,13 +34,12 @@ bool IsOwnWork(const Computation& c) {
 }
 
 bool IsWorthAThread(const Computation& c, const program::TargetInfo& target) {
-  return target.RunsOnHost() && WorkOfComputation(c) >= target.WorkOfThread();
+  return target.RunsOnHost() && WorkOfComputation(c) >= target.WorkOfSerialRound();
 }
 
-bool MayRunBeside(const Instruction& start, const Effects& effects,
-                  const program::TargetInfo& target) {
+bool MayRunBeside(const Instruction& start, const program::TargetInfo& target) {
   if (!IsAsyncCall(start) || start.IsRoot() || start.users().size() != 1) return false;
-  if (start.users()[0]->op() != Op::kAsyncDone || effects.Has(start)) return false;
+  if (start.users()[0]->op() != Op::kAsyncDone) return false;
   const Computation& callee = *start.attrs<hlo::AsyncAttrs>().calls;
   const bool is_whole = start.operand_count() == std::ssize(callee.parameters()) &&
                         hlo::ShapesMatch(callee.root()->shape(), start.shape().tuple_element(1));
@@ -54,7 +52,6 @@ std::unordered_set<const Instruction*> FindAsyncCalls(hlo::Module& module,
                                                       const program::TargetInfo& target) {
   std::unordered_set<const Instruction*> found;
   if (!HasOp(module, Op::kAsyncStart)) return found;
-  const Effects effects(module);
   for (const auto& computation : module.computations()) {
     for (Instruction* i : computation->Snapshot()) {
       const bool is_idle = i->op() == Op::kAsyncUpdate && i->operand_count() == 1 &&
@@ -63,7 +60,7 @@ std::unordered_set<const Instruction*> FindAsyncCalls(hlo::Module& module,
       if (is_idle && !HasControlDependencies(*i)) ReplaceWithValue(i, i->operand(0));
     }
     for (const Instruction* i : *computation) {
-      if (i->op() != Op::kAsyncStart || !MayRunBeside(*i, effects, target)) continue;
+      if (i->op() != Op::kAsyncStart || !MayRunBeside(*i, target)) continue;
       VLOG("pass", 2) << i->name() << ": runs beside what follows";
       found.insert(i);
     }
@@ -73,13 +70,12 @@ std::unordered_set<const Instruction*> FindAsyncCalls(hlo::Module& module,
 
 Result<bool> MakeCallsAsync(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled) return false;
-  const Effects effects(module);
   bool changed = false;
   for (Computation* c : ExecutedComputations(module)) {
     for (Instruction* i : c->Snapshot()) {
       if (i->op() != Op::kCall || i->attrs<hlo::CallAttrs>().to_apply == nullptr) continue;
       const std::string* type = i->FrontendAttributeValue(kComputeType);
-      if (type == nullptr || *type != kHost || effects.Has(*i)) continue;
+      if (type == nullptr || *type != kHost) continue;
       const Computation& callee = *i->attrs<hlo::CallAttrs>().to_apply;
       if (!IsOwnWork(callee) || !IsWorthAThread(callee, context.target)) continue;
       Instruction* start = TRY(AddAsyncPair(i));
