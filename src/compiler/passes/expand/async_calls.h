@@ -3,8 +3,8 @@
 
 #include <unordered_set>
 
+#include "compiler/passes.h"
 #include "hlo/module.h"
-#include "program/target.h"
 
 namespace weft::compiler {
 
@@ -12,6 +12,6 @@ namespace weft::compiler {
 // effects nor collectives nor custom calls inside, sizes that are known, and the done in the same
 // computation. Updates in between that bring nothing go.
 std::unordered_set<const hlo::Instruction*> FindAsyncCalls(hlo::Module& module,
-                                                           const program::TargetInfo& target);
+                                                           const PassContext& context);
 
 }  // namespace weft::compiler

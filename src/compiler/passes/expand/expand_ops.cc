@@ -7,7 +7,7 @@ namespace weft::compiler {
 
 Result<bool> ExpandOps(hlo::Module& module, const PassContext& context) {
   // First what brings in other instructions.
-  const auto kept = FindAsyncCalls(module, context.target);
+  const auto kept = FindAsyncCalls(module, context);
   bool changed =
       TRY(RewriteEach(module, [&](hlo::Instruction* i) { return ExpandCalls(i, kept); }));
   changed |= TRY(RewriteEach(module, ExpandFunctions));
