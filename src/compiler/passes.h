@@ -113,7 +113,7 @@ Result<bool> HoistTransposes(hlo::Module&, const PassContext&);
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
 // Calls that JAX's compute_on marks for the host (frontend attribute _xla_compute_type) become
 // async-start and async-done on the thread "host", where the computation is worth a thread and may
-// run on one; needs: not scheduled (else it does nothing); before inline-calls.
+// run on one, not in another; needs: not scheduled (else it does nothing); before inline-calls.
 Result<bool> MakeCallsAsync(hlo::Module&, const PassContext&);
 // Collectives of executed computations become async-start and async-done, with their facts; the
 // list keeps them side by side; needs: none.

@@ -71,6 +71,7 @@ constexpr Pass kPasses[] = {
 // The order in which they run.
 constexpr std::string_view kPipeline[] = {
     "recognize-composites",  // before their formulas are inlined
+    "make-calls-async",      // before inline-calls, which would leave none
     "inline-calls",          // before the rest, which does not look into callees
     "simplify",              // before the next two: fewer and more canonical ops
     "select-by-masks",       // after it: a mask times a constant is folded, conversions are merged

@@ -55,4 +55,4 @@ def test_compute_on_the_host(tmp_path, threads):
     assert json.loads(done.stdout)["worst"] < 1e-5
     programs = [p.read_text() for p in tmp_path.rglob("program.txt")]
     lists = sum(p.count(': steps thread "host"') for p in programs)
-    assert lists == sum(p.count("-done: wait ") for p in programs) == 3
+    assert lists == sum(p.count(": wait ") for p in programs) == 3

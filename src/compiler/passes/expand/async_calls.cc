@@ -51,6 +51,19 @@ std::optional<double> OwnWork(const Computation& c) {
   return sum;
 }
 
+// Adds a computation and all that it calls.
+void AddCalled(const Computation& c, std::unordered_set<const Computation*>& to) {
+  std::vector<const Computation*> work = {&c};
+  while (!work.empty()) {
+    const Computation* next = work.back();
+    work.pop_back();
+    if (!to.insert(next).second) continue;
+    for (const Instruction* i : *next) {
+      for (const Computation* inside : i->called_computations()) work.push_back(inside);
+    }
+  }
+}
+
 bool IsWorthAThread(const Computation& c, const PassContext& context) {
   const int64_t wanted = context.options.optimize.async_call_work;
   const double least =
@@ -92,13 +105,16 @@ std::unordered_set<const Instruction*> FindAsyncCalls(hlo::Module& module,
 Result<bool> MakeCallsAsync(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled) return false;
   bool changed = false;
+  std::unordered_set<const Computation*> away;  // what is asynchronous already
   for (Computation* c : ExecutedComputations(module)) {
+    if (away.contains(c)) continue;
     for (Instruction* i : c->Snapshot()) {
       if (i->op() != Op::kCall || i->attrs<hlo::CallAttrs>().to_apply == nullptr) continue;
       const std::string* type = i->FrontendAttributeValue(kComputeType);
       if (type == nullptr || *type != kHost) continue;
       const Computation& callee = *i->attrs<hlo::CallAttrs>().to_apply;
       if (!IsWorthAThread(callee, context)) continue;
+      AddCalled(callee, away);
       Instruction* start = TRY(AddAsyncPair(i));
       for (Instruction* half : {start, start->users()[0]}) {
         half->mutable_attrs<hlo::AsyncAttrs>().async_execution_thread = kHost;
