@@ -81,7 +81,8 @@ struct CompileOptions {
       "fold-constants takes long.");
     v("optimize.async_call_work", optimize.async_call_work, kOutput,
       "Work, of about a quarter of a nanosecond, from which on an asynchronous call (async-start, "
-      "compute_on) has a thread of its own; -1: as much as waking one is worth. Lower it to see small "
+      "compute_on) has a thread of its own; -1: as much as waking one is worth. Lower it to see "
+      "small "
       "ones beside others.");
     v("optimize.inline_max_instructions", optimize.inline_max_instructions, kOutput,
       "Calls are left alone once inlining has made the module this large. Lower it when programs "

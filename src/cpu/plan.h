@@ -34,8 +34,8 @@ struct Region {
   std::vector<const program::Step*> prologue;
 };
 
-// An asynchronous list of steps: code of its own (ListName) where the program has control flow, else
-// the one sequence that its steps are.
+// An asynchronous list of steps: code of its own (ListName) where the program has control flow,
+// else the one sequence that its steps are.
 struct AsyncList {
   const program::Step* step = nullptr;
   int32_t sequence = -1;  // -1: it has none

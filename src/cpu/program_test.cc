@@ -38,10 +38,10 @@ TEST_P(ProgramFile, LikeInterpreter) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Files, ProgramFile,
-                         testing::Values("async_copy", "async_list", "cast_nowrap", "complex", "conditional",
-                                         "elementwise", "epilogue", "gemm", "atomic", "combine",
-                                         "ops", "softmax", "threads", "tiles", "vector_sum",
-                                         "while_counter", "while_limit"),
+                         testing::Values("async_copy", "async_list", "cast_nowrap", "complex",
+                                         "conditional", "elementwise", "epilogue", "gemm", "atomic",
+                                         "combine", "ops", "softmax", "threads", "tiles",
+                                         "vector_sum", "while_counter", "while_limit"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Until x[0] reaches n: a loop that is one native region.

@@ -24,8 +24,8 @@ struct LoadedFunction {
   void* handle = nullptr;
 };
 
-// Streams for lists of steps that go on beside others. One may be handed out again while its work is
-// under way: what comes then comes behind that.
+// Streams for lists of steps that go on beside others. One may be handed out again while its work
+// is under way: what comes then comes behind that.
 class SideStreams {
  public:
   Result<std::shared_ptr<CudaStream>> Take(const std::shared_ptr<CudaCore>& core) {

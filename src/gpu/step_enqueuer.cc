@@ -209,8 +209,8 @@ class StepEnqueuer {
     loaded_.sides_.Keep(list.stream);
     return stream_->WaitFor(list.end);
   }
-  // An asynchronous one on a stream of its own, behind what this one has been given so far. Routines
-  // share memory of the program's and of libraries: with those a list stays here.
+  // An asynchronous one on a stream of its own, behind what this one has been given so far.
+  // Routines share memory of the program's and of libraries: with those a list stays here.
   Status RunOp(const Step& step, const program::ListStep& op) {
     bool has_routines = false;
     ForEachStep(op.steps, [&](const Step& inside) {

@@ -1,6 +1,6 @@
 // Random programs with asynchronous steps and lists, in branches and in each other: the verifier
-// refuses those in which something touches what is under way, by an oracle that knows nothing of it,
-// and no others; and what it takes gives the same as everything in place.
+// refuses those in which something touches what is under way, by an oracle that knows nothing of
+// it, and no others; and what it takes gives the same as everything in place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -148,7 +148,8 @@ TEST(AsyncLists, VerifierAndInterpreterAgreeWithAnOracle) {
     ASSERT_EQ(Print(*again), text);
     Status verified = Verify(program);
     ASSERT_EQ(!verified, IsRacy(program.steps))
-        << seed << "\n" << text << (verified ? "" : verified.error().ToString());
+        << seed << "\n"
+        << text << (verified ? "" : verified.error().ToString());
     (verified ? right : racy) += 1;
     if (!verified) continue;
     Program in_place = program;

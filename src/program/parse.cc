@@ -269,7 +269,8 @@ class ProgramParser {
     }
     if (word == "steps") {
       ListStep list;
-      if (lexer_.Accept("thread")) list.thread = TRY(lexer_.String("the name of a thread in quotes"));
+      if (lexer_.Accept("thread"))
+        list.thread = TRY(lexer_.String("the name of a thread in quotes"));
       step.op = std::move(list);
       return {};
     }

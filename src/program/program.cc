@@ -35,8 +35,9 @@ bool RunsInRegion(const Step& step) {
 }
 
 std::string_view KindName(const Step& step) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "launch", "copy", "fill", "call", "collective", "send", "recv", "wait", "while", "if", "steps"};
+  static constexpr std::array<std::string_view, 11> kNames = {"launch",     "copy", "fill", "call",
+                                                              "collective", "send", "recv", "wait",
+                                                              "while",      "if",   "steps"};
   return kNames[step.op.index()];
 }
 

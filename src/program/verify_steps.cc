@@ -115,8 +115,7 @@ Status ProgramVerifier::CheckEffects(const Step& step) const {
   if (!simple || !HasEffects(step)) return {};
   for (const Started& started : started_) {
     if (!HasLists(*started.step) || !HasEffects(*started.step)) continue;
-    return Fail(step, "has effects while those of event '", started.step->event,
-                "' are under way");
+    return Fail(step, "has effects while those of event '", started.step->event, "' are under way");
   }
   return {};
 }

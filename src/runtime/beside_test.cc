@@ -31,8 +31,8 @@ TEST(Beside, RunsWhileTheCallerGoesOn) {
   EXPECT_TRUE(status) << status.error().ToString();
 }
 
-// More tasks than threads, tasks that start tasks, and waits in another order: what nobody has begun
-// is done by who waits for it, also where there are no threads at all.
+// More tasks than threads, tasks that start tasks, and waits in another order: what nobody has
+// begun is done by who waits for it, also where there are no threads at all.
 TEST(Beside, FewThreadsDoAnyNumberOfTasks) {
   for (int64_t threads : {0, 1, 3}) {
     KeptThreads kept;

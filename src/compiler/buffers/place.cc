@@ -37,7 +37,7 @@ struct Memory::Room {
 
   // The lowest place where nothing that lives at the same time lies; -1: there is none.
   int64_t Find(const Memory& memory, int64_t wanted, const std::vector<Segment>& live) const {
-    constexpr int32_t kMoment = 2;  // what one instruction reads and writes lies apart
+    const int32_t kMoment = 2;  // slots: what one instruction reads and writes lies apart
     const bool is_plain = memory.scopes_.empty();
     int64_t at = 0;
     for (const Item& other : items) {

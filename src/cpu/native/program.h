@@ -89,7 +89,7 @@ class NativeProgram : public runtime::LoadedProgram {
   Plan plan_;
   runtime::LoadStats stats_;
   std::unique_ptr<CodeImage> image_;
-  RunFunction run_ = nullptr;  // null: the steps are one sequence, or none
+  RunFunction run_ = nullptr;       // null: the steps are one sequence, or none
   std::vector<RunFunction> lists_;  // by number, likewise
   int64_t list_threads_ = 0;        // that do them
   std::vector<std::vector<SequenceStep>> sequences_;

@@ -178,8 +178,7 @@ Status NativeProgram::StartList(Context& context, const program::Step& step,
   return {};
 }
 
-Status NativeProgram::RunList(const Context& outer, int32_t number,
-                              std::byte* const* table) const {
+Status NativeProgram::RunList(const Context& outer, int32_t number, std::byte* const* table) const {
   FloatMode mode(program_.flush_subnormals);
   CancelFlag cancel(outer.run->cancel);
   Doing doing({"run", program_.name});
@@ -221,8 +220,7 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
   const program::Routine* known = call ? program::FindRoutine(call->routine) : nullptr;
   bool has_hook = context.run->call != nullptr && *context.run->call;
   if (routines_[number]) {
-    status = routines_[number]->Run(
-        {*context.pool, {addresses, step.uses.size()}, context.room});
+    status = routines_[number]->Run({*context.pool, {addresses, step.uses.size()}, context.room});
   } else if (known) {
     status = known->interpret(program_, step, context.run->device, MemoryOf(step, addresses));
   } else if (collective && program_.devices == 1) {

@@ -81,9 +81,7 @@ class StepRunner {
     return {};
   }
   // Steps that hold others are not reported beside those.
-  bool IsReported(const program::Step& step) const {
-    return IsRegion(step) || !HasLists(step);
-  }
+  bool IsReported(const program::Step& step) const { return IsRegion(step) || !HasLists(step); }
   bool IsRegion(const program::Step& step) const {
     return !call_.inside_regions && program_.plan_.region_numbers.contains(&step);
   }

@@ -31,7 +31,8 @@ void ReplaceLastMention(Instruction& i, const Computation* from, Computation* to
   } else if (i.op() == Op::kAsyncStart) {
     replace(i.mutable_attrs<hlo::AsyncAttrs>().calls);
     for (Instruction* user : i.users()) {
-      if (user->attrs().Is<hlo::AsyncAttrs>()) replace(user->mutable_attrs<hlo::AsyncAttrs>().calls);
+      if (user->attrs().Is<hlo::AsyncAttrs>())
+        replace(user->mutable_attrs<hlo::AsyncAttrs>().calls);
     }
   } else {
     auto& attrs = i.mutable_attrs<hlo::ConditionalAttrs>();

@@ -169,8 +169,7 @@ Result<bool> Fuse(hlo::Module& module, const PassContext& context) {
   for (size_t at = 0; at < work.size(); ++at) {
     for (Instruction* i : *work[at]) {
       const bool runs = i->op() == Op::kWhile || i->op() == Op::kConditional ||
-                        i->op() == Op::kCall ||
-                        (i->op() == Op::kAsyncStart && IsAsyncCall(*i));
+                        i->op() == Op::kCall || (i->op() == Op::kAsyncStart && IsAsyncCall(*i));
       if (!runs) continue;
       for (Computation* c : i->called_computations()) work.push_back(c);
     }

@@ -48,9 +48,8 @@ Order TakeEagerly(const Order& order, const std::unordered_set<Instruction*>& ea
       taken.insert(i);
       result.push_back(i);
       Order behind = Neighbours(*i, !is_forward);
-      std::sort(behind.begin(), behind.end(), [](const Instruction* a, const Instruction* b) {
-        return a->name() > b->name();
-      });
+      std::sort(behind.begin(), behind.end(),
+                [](const Instruction* a, const Instruction* b) { return a->name() > b->name(); });
       behind.erase(std::unique(behind.begin(), behind.end()), behind.end());
       for (Instruction* other : behind) {
         auto found = left.find(other);
