@@ -38,7 +38,7 @@ double WorkOf(const program::Program& program) {
   double work = 0;
   for (const program::Step& step : program.steps) {
     auto cost = runtime::CostOf(program, step);
-    if (!cost || std::holds_alternative<program::WhileStep>(step.op)) return 1e18;
+    if (!cost || HasLists(step)) return 1e18;
     work += kStepWork + cost->flops / 2 + cost->bytes / 4;
   }
   return work;
@@ -48,10 +48,7 @@ double WorkOf(const program::Program& program) {
 double WorkOnce(const program::Program& program) {
   double work = 0;
   program::ForEachStep(program.steps, [&](const program::Step& step) {
-    if (std::holds_alternative<program::WhileStep>(step.op) ||
-        std::holds_alternative<program::ConditionalStep>(step.op)) {
-      return;
-    }
+    if (HasLists(step)) return;
     const auto* library = std::get_if<program::LibraryStep>(&step.op);
     const bool small = library != nullptr && library->routine.starts_with("device_");
     auto cost = small ? runtime::StepCost() : runtime::CostOf(program, step);

@@ -21,6 +21,7 @@ struct OptimizeOptions {
   int64_t fold_max_bytes = int64_t{1} << 20;
   int64_t fold_max_work = int64_t{1} << 24;
   int64_t inline_max_instructions = 1'000'000;
+  int64_t async_call_work = -1;
   int64_t unroll_max_trips = 8;
   int64_t unroll_max_instructions = 512;
   bool select_by_masks = false;
@@ -78,6 +79,11 @@ struct CompileOptions {
     v("optimize.fold_max_work", optimize.fold_max_work, kOutput,
       "Folding is left alone when it would take more element operations than this. Lower it when "
       "fold-constants takes long.");
+    v("optimize.async_call_work", optimize.async_call_work, kOutput,
+      "Work, of about a quarter of a nanosecond, from which on an asynchronous call (async-start, "
+      "compute_on) has a thread of its own; -1: as much as waking one is worth. Lower it to see "
+      "small "
+      "ones beside others.");
     v("optimize.inline_max_instructions", optimize.inline_max_instructions, kOutput,
       "Calls are left alone once inlining has made the module this large. Lower it when programs "
       "that call one function from many places take long to compile.");

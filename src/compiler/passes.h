@@ -92,7 +92,8 @@ Result<bool> SelectByMasks(hlo::Module&, const PassContext&);
 // normalize-layouts).
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
-// fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op),
+// fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op) but for
+// calls that are worth a thread of their own,
 // scans with bodies that are not elementwise (loops), collectives of one device, forms of
 // collectives that lowering does not take, partition-id and
 // replica-id of one, domain, add-dependency (control dependencies of its users), custom calls that
@@ -111,6 +112,10 @@ Result<bool> HoistTransposes(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
 Result<bool> InlineCalls(hlo::Module&, const PassContext&);
+// Calls that JAX's compute_on marks for the host (frontend attribute _xla_compute_type) become
+// async-start and async-done on the thread "host", where the computation is worth a thread and may
+// run on one, not in another; needs: not scheduled (else it does nothing); before inline-calls.
+Result<bool> MakeCallsAsync(hlo::Module&, const PassContext&);
 // Collectives of executed computations become async-start and async-done, with their facts; the
 // list keeps them side by side; needs: none.
 Result<bool> MakeCollectivesAsync(hlo::Module&, const PassContext&);
@@ -122,6 +127,9 @@ Result<bool> MakeCollectivesSync(hlo::Module&, const PassContext&);
 // and written lies in longer rows; needs: row-major layouts; behind simplify, whose rules know
 // transposes as the user wrote them.
 Result<bool> MergeTransposedDimensions(hlo::Module&, const PassContext&);
+// Asynchronous calls begin as soon as what they read is there and are waited for where what they
+// made is read first; needs: behind schedule, whose order is kept otherwise.
+Result<bool> OverlapCalls(hlo::Module&, const PassContext&);
 // Collectives of CPU devices with a link between them (collectives.link) whose transfer takes
 // longer than its latency become async pairs, and computations that hold some are put in an order
 // that hides them behind compute, by the model of schedule/machine.h, within a tenth more memory

@@ -31,11 +31,13 @@ constexpr Pass kPasses[] = {
     {"fuse", Fuse},
     {"hoist-transposes", HoistTransposes},
     {"inline-calls", InlineCalls},
+    {"make-calls-async", MakeCallsAsync},
     {"make-collectives-async", MakeCollectivesAsync},
     {"make-collectives-sync", MakeCollectivesSync},
     {"merge-transposed-dimensions", MergeTransposedDimensions},
     {"nest-flat-loops", NestFlatLoops},
     {"normalize-layouts", NormalizeLayouts},
+    {"overlap-calls", OverlapCalls},
     {"overlap-collectives", OverlapCollectives},
     {"partition", Partition},
     {"permute-rows", PermuteRows},
@@ -69,6 +71,7 @@ constexpr Pass kPasses[] = {
 // The order in which they run.
 constexpr std::string_view kPipeline[] = {
     "recognize-composites",  // before their formulas are inlined
+    "make-calls-async",      // before inline-calls, which would leave none
     "inline-calls",          // before the rest, which does not look into callees
     "simplify",              // before the next two: fewer and more canonical ops
     "select-by-masks",       // after it: a mask times a constant is folded, conversions are merged
@@ -82,6 +85,7 @@ constexpr std::string_view kPipeline[] = {
 // Before and after those, for native code.
 constexpr std::string_view kNativeBefore[] = {
     "recognize-composites",
+    "make-calls-async",  // before inline-calls, which would leave none
     "inline-calls",
     "normalize-layouts",    // before expand-ops, whose ops have no layouts
     "scatter-all-reduces",  // before expand-ops, which knows what is scattered
@@ -118,6 +122,7 @@ constexpr std::string_view kNativeAfter[] = {
     "fuse",
     "eliminate-dead-code",
     "schedule",             // of what really runs
+    "overlap-calls",        // behind schedule, which has them where memory is least
     "overlap-collectives",  // last: what it makes asynchronous stays where it is
 };
 

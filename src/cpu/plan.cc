@@ -30,7 +30,16 @@ class Planner {
     plan_.called.resize(kernels);
     FindEqualKernels();
     FindRegions(program_.steps);
+    ForEachStep(program_.steps, [&](const Step& step) {
+      if (IsAsyncList(step)) list_events_.insert(step.event);
+    });
     Walk(program_.steps);
+    // Behind all others: a list may have lists inside.
+    for (size_t i = 0; i < plan_.lists.size(); ++i) {
+      const size_t before = plan_.sequences.size();
+      Walk(std::get<program::ListStep>(plan_.lists[i].step->op).steps);
+      if (plan_.sequences.size() > before) plan_.lists[i].sequence = static_cast<int32_t>(before);
+    }
     return std::move(plan_);
   }
 
@@ -88,12 +97,8 @@ class Planner {
           AddRegion(steps, i, *loop->region);
           continue;
         }
-        FindRegions(loop->condition);
-        FindRegions(loop->body);
       }
-      if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (const auto& branch : branches->branches) FindRegions(branch);
-      }
+      ForEachList(step, [&](const std::vector<Step>& list) { FindRegions(list); });
     }
   }
 
@@ -143,6 +148,10 @@ class Planner {
       } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
         open = false;
         for (const auto& branch : branches->branches) Walk(branch);
+      } else if (auto* list = std::get_if<program::ListStep>(&step.op);
+                 list != nullptr && step.event.empty()) {
+        open = false;
+        Walk(list->steps);
       } else if (!absorbed_.contains(&step) && !IsIdle(step)) {
         if (!open) {
           plan_.sequence_numbers[&step] = static_cast<int32_t>(plan_.sequences.size());
@@ -155,9 +164,10 @@ class Planner {
     }
   }
 
-  // A wait where everything runs in place: only collectives of several devices do not.
+  // A wait for what runs in place: only lists and collectives of several devices do not.
   bool IsIdle(const Step& step) const {
-    return std::holds_alternative<program::WaitStep>(step.op) && program_.devices == 1;
+    auto* wait = std::get_if<program::WaitStep>(&step.op);
+    return wait != nullptr && program_.devices == 1 && !list_events_.contains(wait->event);
   }
 
   void WalkLoop(const Step& step, const program::WhileStep& loop) {
@@ -178,6 +188,10 @@ class Planner {
       plan_.call_numbers[&step] = static_cast<int32_t>(plan_.calls.size());
       plan_.calls.push_back(&step);
       if (auto* call = std::get_if<program::LibraryStep>(&step.op)) MarkCalled(*call);
+      if (IsAsyncList(step)) {
+        plan_.list_numbers[&step] = static_cast<int32_t>(plan_.lists.size());
+        plan_.lists.push_back({&step});
+      }
     }
   }
 
@@ -190,7 +204,8 @@ class Planner {
   const Program& program_;
   const RenderTarget& target_;
   Plan plan_;
-  std::set<const Step*> absorbed_;  // steps that run in regions
+  std::set<const Step*> absorbed_;     // steps that run in regions
+  std::set<std::string> list_events_;  // of asynchronous lists
 };
 
 }  // namespace

@@ -34,6 +34,13 @@ struct Region {
   std::vector<const program::Step*> prologue;
 };
 
+// An asynchronous list of steps: code of its own (ListName) where the program has control flow,
+// else the one sequence that its steps are.
+struct AsyncList {
+  const program::Step* step = nullptr;
+  int32_t sequence = -1;  // -1: it has none
+};
+
 struct Plan {
   std::vector<Place> places;  // by buffer; of those without a base
   int32_t slots = 1;
@@ -41,10 +48,12 @@ struct Plan {
   std::vector<std::vector<const program::Step*>> sequences;
   std::map<const program::Step*, int32_t> sequence_numbers;  // by first step
   std::vector<const program::Step*>
-      calls;  // steps of sequences: routines, collectives, channels, waits
+      calls;  // steps of sequences: routines, collectives, channels, waits, asynchronous lists
   std::map<const program::Step*, int32_t> call_numbers;
   std::vector<Region> regions;
   std::map<const program::Step*, int32_t> region_numbers;
+  std::vector<AsyncList> lists;
+  std::map<const program::Step*, int32_t> list_numbers;
   // Kernels that come out as the same code as an earlier one: its number, else their own. The
   // flags below are of those that come first.
   std::vector<int32_t> same_as;

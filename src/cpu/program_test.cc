@@ -38,10 +38,10 @@ TEST_P(ProgramFile, LikeInterpreter) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Files, ProgramFile,
-                         testing::Values("async_copy", "cast_nowrap", "complex", "conditional",
-                                         "elementwise", "epilogue", "gemm", "atomic", "combine",
-                                         "ops", "softmax", "threads", "tiles", "vector_sum",
-                                         "while_counter", "while_limit"),
+                         testing::Values("async_copy", "async_list", "cast_nowrap", "complex",
+                                         "conditional", "elementwise", "epilogue", "gemm", "atomic",
+                                         "combine", "ops", "softmax", "threads", "tiles",
+                                         "vector_sum", "while_counter", "while_limit"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Until x[0] reaches n: a loop that is one native region.
@@ -257,6 +257,66 @@ TEST(Program, RoutinesOfTheCaller) {
   auto failed = RunLoaded(**loaded, {x}, call);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code(), Code::kUnavailable);
+}
+
+constexpr char kBeside[] = R"(program beside
+buffer x: s32[4] parameter 0
+buffer y: s32[4] result 0
+buffer z: s32[4] result 1
+steps {
+  async e list: steps {
+    theirs: call "mine"(read x, write y)
+  }
+  ours: call "mine"(read x, write z)
+  wait e
+})";
+
+// Each half waits until the other one has come.
+TEST(Program, ListsRunBesideWhatFollows) {
+  auto loaded = LoadForTest(FromText(kBeside));
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  Literal x = RandomLiteral(Shape(DType::kS32, {4}), 1);
+  std::atomic<int> come = 0;
+  std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> hook =
+      [&](const program::Step&, std::span<const std::span<std::byte>> memory) -> Status {
+    ++come;
+    while (come.load() < 2) std::this_thread::yield();
+    std::copy(memory[0].begin(), memory[0].end(), memory[1].begin());
+    return {};
+  };
+  runtime::Call call;
+  call.call = &hook;
+  for (int i = 0; i < 50; ++i) {
+    come = 0;
+    auto results = RunLoaded(**loaded, {x}, call);
+    ASSERT_TRUE(results) << results.error().ToString();
+    EXPECT_TRUE((*results)[0] == x && (*results)[1] == x);
+  }
+}
+
+// An error on either side ends the run, with the step's name; nothing goes on behind it.
+TEST(Program, ListsThatFail) {
+  auto loaded = LoadForTest(FromText(kBeside));
+  ASSERT_TRUE(loaded) << loaded.error().ToString();
+  Literal x = RandomLiteral(Shape(DType::kS32, {4}), 1);
+  std::atomic<int> under_way = 0;
+  for (std::string name : {"theirs", "ours"}) {
+    std::function<Status(const program::Step&, std::span<const std::span<std::byte>>)> hook =
+        [&](const program::Step& step, std::span<const std::span<std::byte>>) -> Status {
+      if (step.name == name) return MakeError(Code::kUnavailable, "not today");
+      ++under_way;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      --under_way;
+      return {};
+    };
+    runtime::Call call;
+    call.call = &hook;
+    auto results = RunLoaded(**loaded, {x}, call);
+    ASSERT_FALSE(results);
+    EXPECT_EQ(results.error().code(), Code::kUnavailable);
+    EXPECT_NE(results.error().ToString().find(name), std::string::npos);
+    EXPECT_EQ(under_way.load(), 0);
+  }
 }
 
 TEST(Program, WrongArguments) {

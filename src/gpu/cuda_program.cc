@@ -102,10 +102,7 @@ void CudaLoadedProgram::NoteScratch(const Step& step, const PreparedRoutine& rou
 void CudaLoadedProgram::FuseEpilogues(const Steps& steps, const KernelCompiler& compiler) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
-    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) FuseEpilogues(loop->body, compiler);
-    if (auto* choice = std::get_if<program::ConditionalStep>(&step.op)) {
-      for (const Steps& branch : choice->branches) FuseEpilogues(branch, compiler);
-    }
+    ForEachList(step, [&](const Steps& list) { FuseEpilogues(list, compiler); });
     if (!std::holds_alternative<program::LibraryStep>(step.op) || i + 1 == steps.size()) continue;
     const Step& next = steps[i + 1];
     auto fused = PrepareWithEpilogue({program_, step, *core_, *core_->libraries, compiler}, next);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
+#include "gpu/cuda_stream.h"
 #include "gpu/gpu_timeline.h"
 #include "gpu/loop_graph.h"
 #include "gpu/render_program.h"
@@ -20,6 +22,33 @@ namespace weft::gpu {
 struct LoadedFunction {
   const CudaFunction* rendered = nullptr;
   void* handle = nullptr;
+};
+
+// Streams for lists of steps that go on beside others. One may be handed out again while its work
+// is under way: what comes then comes behind that.
+class SideStreams {
+ public:
+  Result<std::shared_ptr<CudaStream>> Take(const std::shared_ptr<CudaCore>& core) {
+    std::shared_ptr<CudaStream> stream;
+    {
+      MutexLock lock(mutex_);
+      if (!kept_.empty()) {
+        stream = std::move(kept_.back());
+        kept_.pop_back();
+      }
+    }
+    if (stream == nullptr) return CudaStream::Create(runtime::StreamKind::kCompute, core);
+    TRY(stream->ForgetError());  // another run's
+    return stream;
+  }
+  void Keep(std::shared_ptr<CudaStream> stream) {
+    MutexLock lock(mutex_);
+    kept_.push_back(std::move(stream));
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::shared_ptr<CudaStream>> kept_ WEFT_GUARDED_BY(mutex_);
 };
 
 class CudaLoadedProgram : public runtime::LoadedProgram {
@@ -73,6 +102,7 @@ class CudaLoadedProgram : public runtime::LoadedProgram {
   runtime::Allocation constants_;
   runtime::LoadStats stats_;
   mutable LoopGraphs graphs_;
+  mutable SideStreams sides_;
   const runtime::StepTraces traces_{program_};
 };
 

@@ -57,6 +57,8 @@ class WrittenBefore {
       }
       if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
         for (const auto& branch : branches->branches) inside = Walk(branch) || inside;
+      } else if (auto* list = std::get_if<program::ListStep>(&step.op)) {
+        inside = Walk(list->steps);
       } else if (outer != nullptr) {
         Walk(outer->condition);
         Walk(outer->body);

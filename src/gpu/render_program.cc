@@ -40,18 +40,13 @@ class ProgramRenderer {
       if (auto* call = std::get_if<program::LibraryStep>(&step.op)) {
         UseEpilogue(step, program::StringAttr(*call, "epilogue", ""));
       }
-      if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (const auto& branch : branches->branches) FindLoops(branch);
-      }
       auto* loop = std::get_if<program::WhileStep>(&step.op);
-      if (loop == nullptr) continue;
-      if (loop->region) {
+      if (loop != nullptr && loop->region) {
         loops_[&step] = order_.size();
         order_.push_back(&step);
         continue;
       }
-      FindLoops(loop->condition);
-      FindLoops(loop->body);
+      ForEachList(step, [&](const std::vector<Step>& list) { FindLoops(list); });
     }
   }
 
@@ -107,13 +102,7 @@ class ProgramRenderer {
         continue;
       }
       StrAppend(steps_, "\n");
-      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-        ListSteps(loop->condition, depth + 1);
-        ListSteps(loop->body, depth + 1);
-      }
-      if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (const auto& branch : branches->branches) ListSteps(branch, depth + 1);
-      }
+      ForEachList(step, [&](const std::vector<Step>& list) { ListSteps(list, depth + 1); });
     }
   }
 

@@ -61,11 +61,27 @@ class StepEnqueuer {
     return {};
   }
 
+  // What a run that failed did not wait for: the memory is in use until then.
+  Status Join() {
+    Status status;
+    for (const Beside& list : beside_) {
+      Status waited = stream_->WaitFor(list.end);
+      if (status) status = std::move(waited);
+      loaded_.sides_.Keep(list.stream);
+    }
+    beside_.clear();
+    return status;
+  }
+
  private:
+  struct Beside {  // a list under way
+    std::string event;
+    std::shared_ptr<CudaStream> stream;
+    runtime::EventPtr end;
+  };
   // Its steps are enqueued one by one, and are in timelines themselves.
   bool HasParts(const Step& step) const {
-    return std::holds_alternative<program::ConditionalStep>(step.op) ||
-           (std::holds_alternative<program::WhileStep>(step.op) && !loaded_.loops_.contains(&step));
+    return HasLists(step) && !loaded_.loops_.contains(&step);
   }
   // The kernel that runs as part of the step; null: there is none.
   const Step* EpilogueOf(const Step& step) const {
@@ -184,7 +200,32 @@ class StepEnqueuer {
     }
     return {};
   }
-  Status RunOp(const Step&, const program::WaitStep&) { return {}; }  // in stream order
+  // What is not beside is in stream order.
+  Status RunOp(const Step&, const program::WaitStep& op) {
+    auto found = std::ranges::find(beside_, op.event, &Beside::event);
+    if (found == beside_.end()) return {};
+    const Beside list = std::move(*found);
+    beside_.erase(found);
+    loaded_.sides_.Keep(list.stream);
+    return stream_->WaitFor(list.end);
+  }
+  // An asynchronous one on a stream of its own, behind what this one has been given so far.
+  // Routines share memory of the program's and of libraries: with those a list stays here.
+  Status RunOp(const Step& step, const program::ListStep& op) {
+    bool has_routines = false;
+    ForEachStep(op.steps, [&](const Step& inside) {
+      has_routines |= std::holds_alternative<program::LibraryStep>(inside.op);
+    });
+    if (step.event.empty() || has_routines || branches_ != nullptr) return RunList(op.steps);
+    Beside list{step.event, TRY(loaded_.sides_.Take(loaded_.core_)), nullptr};
+    TRY(list.stream->WaitFor(TRY(stream_->Record())));
+    StepEnqueuer enqueuer(loaded_, call_, *list.stream, addresses_, scratch_, nullptr);
+    Status status = enqueuer.RunList(op.steps);
+    TRY(enqueuer.Join());
+    list.end = TRY(list.stream->Record());
+    beside_.push_back(std::move(list));
+    return status;
+  }
   Status RunOp(const Step& step, const program::WhileStep& op) {
     if (auto native = loaded_.loops_.find(&step); native != loaded_.loops_.end()) {
       std::vector<std::byte*> arguments;
@@ -282,12 +323,15 @@ class StepEnqueuer {
   std::byte* const scratch_;
   RunTimeline* const timeline_;
   GraphBranches* const branches_;  // while a graph is captured
+  std::vector<Beside> beside_;
 };
 
 Status EnqueueSteps(const CudaLoadedProgram& loaded, const Call& call, CudaStream& stream,
                     std::vector<std::byte*> addresses, std::byte* scratch, RunTimeline* timeline) {
-  return StepEnqueuer(loaded, call, stream, std::move(addresses), scratch, timeline)
-      .RunList(loaded.program().steps);
+  StepEnqueuer enqueuer(loaded, call, stream, std::move(addresses), scratch, timeline);
+  Status status = enqueuer.RunList(loaded.program().steps);
+  Status joined = enqueuer.Join();
+  return status ? joined : status;
 }
 
 }  // namespace weft::gpu

@@ -157,6 +157,7 @@ class TransposeReader {
     if (prologues) return;
     for (size_t at = 0; at < steps.size(); ++at) {
       if (auto* loop = std::get_if<program::WhileStep>(&steps[at].op)) Run(loop->body);
+      if (auto* list = std::get_if<program::ListStep>(&steps[at].op)) Run(list->steps);
       auto* call = std::get_if<program::LibraryStep>(&steps[at].op);
       if (call == nullptr || call->routine != "gemm") continue;
       for (size_t operand : {0, 1}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 namespace weft::inspect {
 namespace {
@@ -52,6 +53,8 @@ class LifeFinder {
     for (const Step& step : steps) {
       int64_t at = next_++;
       for (const program::Use& use : step.uses) Touch(use, step, at);
+      if (!step.event.empty()) started_[step.event] = &step;
+      if (auto* wait = std::get_if<program::WaitStep>(&step.op)) TouchAll(wait->event, at);
       if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
         loops_.push_back({at, at + CountSteps(loop->condition) + CountSteps(loop->body)});
         for (const program::Use& use : step.uses) Touch(use, step, at);
@@ -60,8 +63,18 @@ class LifeFinder {
         loops_.pop_back();
       } else if (auto* conditional = std::get_if<program::ConditionalStep>(&step.op)) {
         for (const std::vector<Step>& branch : conditional->branches) Walk(branch);
+      } else if (auto* list = std::get_if<program::ListStep>(&step.op)) {
+        Walk(list->steps);
       }
     }
+  }
+
+  // What an asynchronous step uses is its own up to its wait.
+  void TouchAll(const std::string& event, int64_t at) {
+    auto found = started_.find(event);
+    if (found == started_.end()) return;
+    for (const program::Use& use : AllUses(*found->second)) Touch(use, *found->second, at);
+    started_.erase(found);
   }
 
   void Touch(const program::Use& use, const Step& step, int64_t at) {
@@ -139,6 +152,7 @@ class LifeFinder {
   std::vector<std::vector<Loop>> first_in_;  // the loops around the first use
   std::map<program::BufferId, bool> written_;
   std::vector<Loop> loops_;
+  std::map<std::string, const Step*> started_;  // asynchronous steps under way, by event
   int64_t next_ = 0;
 };
 

@@ -35,12 +35,7 @@ class StepWriter {
   void Walk(const std::vector<Step>& steps, int64_t depth) {
     for (const Step& step : steps) {
       Write(step, depth);
-      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-        Walk(loop->condition, depth + 1);
-        Walk(loop->body, depth + 1);
-      } else if (auto* conditional = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (const std::vector<Step>& branch : conditional->branches) Walk(branch, depth + 1);
-      }
+      ForEachList(step, [&](const std::vector<Step>& list) { Walk(list, depth + 1); });
     }
   }
 

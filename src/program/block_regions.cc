@@ -32,18 +32,14 @@ bool IsBlockRegion(const Program& program, const Step& loop, const TargetInfo& t
 
 void FindBlockRegions(const Program& program, std::vector<Step>& steps, const TargetInfo& target) {
   for (Step& step : steps) {
-    if (auto* branches = std::get_if<ConditionalStep>(&step.op)) {
-      for (auto& branch : branches->branches) FindBlockRegions(program, branch, target);
+    if (auto* loop = std::get_if<WhileStep>(&step.op)) {
+      loop->region.reset();
+      if (IsBlockRegion(program, step, target)) {
+        loop->region.emplace();
+        continue;
+      }
     }
-    auto* loop = std::get_if<WhileStep>(&step.op);
-    if (loop == nullptr) continue;
-    loop->region.reset();
-    if (IsBlockRegion(program, step, target)) {
-      loop->region.emplace();
-      continue;
-    }
-    FindBlockRegions(program, loop->condition, target);
-    FindBlockRegions(program, loop->body, target);
+    ForEachList(step, [&](auto& list) { FindBlockRegions(program, list, target); });
   }
 }
 

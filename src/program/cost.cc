@@ -115,11 +115,8 @@ size_t CodeOf(const Program& program, const WhileStep& loop, size_t other) {
 int LoopDepth(const std::vector<Step>& steps) {
   int most = 0;
   for (const Step& step : steps) {
-    if (auto* loop = std::get_if<WhileStep>(&step.op)) {
-      most = std::max(most, 1 + std::max(LoopDepth(loop->condition), LoopDepth(loop->body)));
-    } else if (auto* branches = std::get_if<ConditionalStep>(&step.op)) {
-      for (const auto& branch : branches->branches) most = std::max(most, LoopDepth(branch));
-    }
+    const int own = std::holds_alternative<WhileStep>(step.op) ? 1 : 0;
+    ForEachList(step, [&](const auto& list) { most = std::max(most, own + LoopDepth(list)); });
   }
   return most;
 }
@@ -144,6 +141,8 @@ double WorkBetweenPolls(const Program& program, const std::vector<Step>& steps) 
         most = std::max(most, WorkBetweenPolls(program, branch));
       }
       work += most;
+    } else if (auto* list = std::get_if<ListStep>(&step.op)) {
+      work += WorkBetweenPolls(program, list->steps);
     } else if (!step.uses.empty()) {
       work += static_cast<double>(step.uses[0].slice.size) / kBytesAtOnce;
     }

@@ -68,6 +68,8 @@ GridCost CostOnGrid(const Program& program, const Step& step, const TargetInfo& 
       cost.launched = std::max(cost.launched, one.launched);
     }
     cost.launched += GpuFigures::kHostTurns * target.launch_seconds;
+  } else if (auto* list = std::get_if<ListStep>(&step.op)) {
+    cost = CostOnGrid(program, list->steps, target);
   } else if (!step.uses.empty()) {
     double pieces = static_cast<double>(step.uses[0].slice.size) / GpuFigures::kBytesAtOnce;
     cost.in_block = spread(pieces, pieces, static_cast<double>(GpuFigures::kLoopThreads));

@@ -16,11 +16,6 @@ namespace {
 
 using Bytes = std::span<std::byte>;
 
-bool HasSteps(const Step& step) {
-  return std::holds_alternative<WhileStep>(step.op) ||
-         std::holds_alternative<ConditionalStep>(step.op);
-}
-
 // One device: its memory and where it is in the steps.
 class DeviceState {
  public:
@@ -85,7 +80,7 @@ class DeviceState {
           if (!step.source.empty()) error.Source(step.source);
           return std::unexpected(std::move(error));
         }
-        if (options_.after_step && !HasSteps(step)) options_.after_step(step);
+        if (options_.after_step && !HasLists(step)) options_.after_step(step);
         continue;
       }
       Frame done = frame;
@@ -219,8 +214,8 @@ class DeviceState {
     if (!options_.recv) return Unimplemented("interpreter: no host to receive from");
     return options_.recv(number_, op.channel, MemoryOf(step.uses[0]));
   }
-  // An asynchronous one is done as late as it may be, so that whoever touches its memory on the way
-  // is found out.
+  // Asynchronous collectives and lists are done as late as they may be, so that whoever touches
+  // their memory on the way is found out.
   Status RunOp(const Step& step, const CollectiveStep&) {
     if (step.event.empty()) {
       waits_at_ = &step;
@@ -230,8 +225,14 @@ class DeviceState {
     return {};
   }
   Status RunOp(const Step&, const WaitStep& op) {
-    for (const Step* step : under_way_) {
-      if (step->event == op.event) waits_at_ = step;
+    auto found = std::ranges::find_if(under_way_, [&](auto* s) { return s->event == op.event; });
+    if (found == under_way_.end()) return {};
+    const Step* step = *found;
+    if (auto* list = std::get_if<ListStep>(&step->op)) {
+      under_way_.erase(found);
+      frames_.push_back({&list->steps, 0, step, false});
+    } else {
+      waits_at_ = step;
     }
     return {};
   }
@@ -240,6 +241,14 @@ class DeviceState {
   }
   Status RunOp(const Step& step, const WhileStep& op) {
     frames_.push_back({&op.condition, 0, &step, false});
+    return {};
+  }
+  Status RunOp(const Step& step, const ListStep& op) {
+    if (step.event.empty()) {
+      frames_.push_back({&op.steps, 0, &step, false});
+    } else {
+      under_way_.push_back(&step);
+    }
     return {};
   }
   Status RunOp(const Step& step, const ConditionalStep& op) {
@@ -266,7 +275,7 @@ class DeviceState {
   std::vector<std::vector<std::byte>> storage_;  // what of it is our own
   std::vector<Frame> frames_;
   const Step* waits_at_ = nullptr;
-  std::vector<const Step*> under_way_;  // asynchronous collectives
+  std::vector<const Step*> under_way_;  // asynchronous collectives and lists
 };
 
 // Exchanges data if all devices of the group have come to the step.

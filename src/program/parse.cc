@@ -210,6 +210,9 @@ class ProgramParser {
         TRY(lexer_.Expect("{"));
         conditional->branches.push_back(TRY(ParseSteps(depth + 1)));
       } while (lexer_.Accept("else"));
+    } else if (auto* list = std::get_if<ListStep>(&step.op)) {
+      TRY(lexer_.Expect("{"));
+      list->steps = TRY(ParseSteps(depth + 1));
     }
     return step;
   }
@@ -262,6 +265,13 @@ class ProgramParser {
       if (pred != (word == "if")) {
         return lexer_.Fail(pos, word, word == "if" ? " needs a pred" : " needs an s32");
       }
+      return {};
+    }
+    if (word == "steps") {
+      ListStep list;
+      if (lexer_.Accept("thread"))
+        list.thread = TRY(lexer_.String("the name of a thread in quotes"));
+      step.op = std::move(list);
       return {};
     }
     return lexer_.Fail(step.pos, "unknown step '", word, "'");

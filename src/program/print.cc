@@ -227,6 +227,13 @@ class StepPrinter {
     Uses(step);
   }
 
+  void Head(const Step&, const ListStep& op) {
+    out_.append("steps");
+    if (op.thread.empty()) return;
+    out_.append(" thread ");
+    AppendQuoted(out_, op.thread);
+  }
+
   void PrintRegion(const Region& region) {
     std::string_view between = "";
     auto buffer = [&](std::string_view how, BufferId id) {
@@ -261,6 +268,7 @@ class StepPrinter {
   void Bodies(const ConditionalStep& op) {
     for (size_t i = 0; i < op.branches.size(); ++i) Body(i == 0 ? "" : "else", op.branches[i]);
   }
+  void Bodies(const ListStep& op) { Body("", op.steps); }
 
   std::string& out_;
   const Program& program_;

@@ -17,6 +17,16 @@ std::optional<int64_t> ByteSize(const Buffer& buffer) {
   return bytes;
 }
 
+bool HasLists(const Step& step) {
+  return std::holds_alternative<WhileStep>(step.op) ||
+         std::holds_alternative<ConditionalStep>(step.op) ||
+         std::holds_alternative<ListStep>(step.op);
+}
+
+bool IsAsyncList(const Step& step) {
+  return !step.event.empty() && std::holds_alternative<ListStep>(step.op);
+}
+
 bool RunsInRegion(const Step& step) {
   return std::holds_alternative<KernelStep>(step.op) || std::holds_alternative<CopyStep>(step.op) ||
          std::holds_alternative<FillStep>(step.op) || std::holds_alternative<WaitStep>(step.op) ||
@@ -25,8 +35,9 @@ bool RunsInRegion(const Step& step) {
 }
 
 std::string_view KindName(const Step& step) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "launch", "copy", "fill", "call", "collective", "send", "recv", "wait", "while", "if"};
+  static constexpr std::array<std::string_view, 11> kNames = {"launch",     "copy", "fill", "call",
+                                                              "collective", "send", "recv", "wait",
+                                                              "while",      "if",   "steps"};
   return kNames[step.op.index()];
 }
 

@@ -14,7 +14,8 @@
 //            buffers (collective, send, recv, library calls marked so) keep their order.
 //  Async     A step with an `event` starts where it stands and has ended after the `wait` of that
 //            event in the same list. Between the two nothing touches what it writes nor writes
-//            what it reads.
+//            what it reads; of a list of steps, what any step inside does. A list with effects has
+//            no other steps with effects beside it.
 //  While     runs `condition`, reads the pred, stops if false, runs `body`, again.
 //  If/switch runs one branch: for a pred branch 0 if true, 1 if false; for an s32 the branch of
 //            that number, the last one for numbers out of range.
@@ -145,10 +146,16 @@ struct WhileStep {  // reads the pred, and where it counts the counter and perha
 struct ConditionalStep {  // reads the selector
   std::vector<std::vector<Step>> branches;
 };
+// No uses of its own. Asynchronous, it runs on a thread or stream of its own: a call that goes on
+// beside the steps behind it.
+struct ListStep {
+  std::string thread;  // a name for readers: "host", "parallel"
+  std::vector<Step> steps;
+};
 
 struct Step {
   std::variant<KernelStep, CopyStep, FillStep, LibraryStep, CollectiveStep, SendStep, RecvStep,
-               WaitStep, WhileStep, ConditionalStep>
+               WaitStep, WhileStep, ConditionalStep, ListStep>
       op;
   std::vector<Use> uses;  // of this step alone, without nested steps
   std::string name;       // for errors and profiles
@@ -158,17 +165,24 @@ struct Step {
   int stream = 0;         // a hint
   Position pos;
 };
+// Calls fn for each list of steps right inside of a step.
+template <class AnyStep, class Fn>
+void ForEachList(AnyStep& step, const Fn& fn) {
+  if (auto* loop = std::get_if<WhileStep>(&step.op)) {
+    fn(loop->condition);
+    fn(loop->body);
+  } else if (auto* conditional = std::get_if<ConditionalStep>(&step.op)) {
+    for (auto& branch : conditional->branches) fn(branch);
+  } else if (auto* list = std::get_if<ListStep>(&step.op)) {
+    fn(list->steps);
+  }
+}
 // Calls fn for every step of a list and those inside them, outer ones first.
 template <class Steps, class Fn>
 void ForEachStep(Steps&& steps, const Fn& fn) {
   for (auto& step : steps) {
     fn(step);
-    if (auto* loop = std::get_if<WhileStep>(&step.op)) {
-      ForEachStep(loop->condition, fn);
-      ForEachStep(loop->body, fn);
-    } else if (auto* conditional = std::get_if<ConditionalStep>(&step.op)) {
-      for (auto& branch : conditional->branches) ForEachStep(branch, fn);
-    }
+    ForEachList(step, [&](auto& list) { ForEachStep(list, fn); });
   }
 }
 // Calls fn for the steps of a region: the prologue, the loop, the steps inside.
@@ -179,6 +193,8 @@ void ForRegion(const std::vector<Step>& steps, size_t loop, int64_t prologue, co
   ForEachStep(op.condition, fn);
   ForEachStep(op.body, fn);
 }
+bool HasLists(const Step& step);              // of steps inside
+bool IsAsyncList(const Step& step);           // a list that goes on beside the steps behind it
 bool RunsInRegion(const Step& step);          // may be part of a native region
 std::string_view KindName(const Step& step);  // "launch", "copy", ...
 bool HasEffects(const Step& step);            // nested steps included

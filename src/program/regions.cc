@@ -91,8 +91,8 @@ class RegionChooser {
         }
         int64_t prologue = MovePrologue(steps, i);
         std::get<WhileStep>(steps[i].op).region = RegionOf(steps, i, prologue);
-      } else if (auto* branches = std::get_if<ConditionalStep>(&steps[i].op)) {
-        for (auto& branch : branches->branches) Find(branch);
+      } else {
+        ForEachList(steps[i], [&](auto& list) { Find(list); });
       }
     }
   }

@@ -83,6 +83,7 @@ class ProgramVerifier {
   Status CheckKernels() const;
   Status CheckSteps(const std::vector<Step>& steps, int depth);
   Status BeginEvent(const Step& step);
+  Status CheckEffects(const Step& step) const;
   Status EndEvent(const Step& step, const std::string& event, size_t outer);
   Status CheckUses(const Step& step) const;
   Status CheckRaces(const Step& step, Access access, const Slice& slice) const;
@@ -107,6 +108,7 @@ class ProgramVerifier {
 
   Status Check(const Step& step, const WhileStep& op, int depth);
   Status Check(const Step& step, const ConditionalStep& op, int depth);
+  Status Check(const Step& step, const ListStep& op, int depth);
   Status Check(const Step& step, const CollectiveStep& op, int) const;
   Status CheckGroups(const Step& step, const CollectiveStep& op) const;
 

@@ -51,6 +51,8 @@ class RegionVerifier {
         TRY(CheckSteps(loop->body, inside || loop->region));
       } else if (auto* branches = std::get_if<ConditionalStep>(&steps[i].op)) {
         for (const auto& branch : branches->branches) TRY(CheckSteps(branch, inside));
+      } else if (auto* list = std::get_if<ListStep>(&steps[i].op)) {
+        TRY(CheckSteps(list->steps, inside));
       }
     }
     return {};

@@ -15,6 +15,7 @@ Status ProgramVerifier::CheckSteps(const std::vector<Step>& steps, int depth) {
   size_t outer = started_.size();
   for (const Step& step : steps) {
     TRY(CheckUses(step));
+    TRY(CheckEffects(step));
     if (auto* wait = std::get_if<WaitStep>(&step.op)) {
       TRY(EndEvent(step, wait->event, outer));
       continue;
@@ -37,14 +38,23 @@ Status ProgramVerifier::CheckSteps(const std::vector<Step>& steps, int depth) {
 Status ProgramVerifier::BeginEvent(const Step& step) {
   if (std::holds_alternative<WhileStep>(step.op) ||
       std::holds_alternative<ConditionalStep>(step.op)) {
-    return Fail(step, "cannot be asynchronous");
+    return Fail(step, "cannot be asynchronous but inside of a list");
   }
   for (const Started& other : started_) {
     if (other.step->event == step.event) {
       return Fail(step, "event '", step.event, "' is already started");
     }
   }
-  Started started{&step, step.uses};
+  Status nested;
+  ForEachList(step, [&](const std::vector<Step>& list) {
+    ForEachStep(list, [&](const Step& inside) {
+      if (nested && inside.event == step.event) {
+        nested = Fail(inside, "event '", step.event, "' is that of the list around it");
+      }
+    });
+  });
+  TRY(nested);
+  Started started{&step, AllUses(step)};
   for (Use& use : started.uses) use.slice = Resolve(program_, use.slice);
   started_.push_back(std::move(started));
   return {};
@@ -97,6 +107,17 @@ Status ProgramVerifier::CheckUses(const Step& step) const {
     TRY(CheckRaces(step, use.access, resolved));
   }
   return CheckOverlaps(step);
+}
+
+// Those of a list may come at any time up to its wait, and effects keep their order.
+Status ProgramVerifier::CheckEffects(const Step& step) const {
+  const bool simple = !HasLists(step) || IsAsyncList(step);
+  if (!simple || !HasEffects(step)) return {};
+  for (const Started& started : started_) {
+    if (!HasLists(*started.step) || !HasEffects(*started.step)) continue;
+    return Fail(step, "has effects while those of event '", started.step->event, "' are under way");
+  }
+  return {};
 }
 
 Status ProgramVerifier::CheckRaces(const Step& step, Access access, const Slice& slice) const {
@@ -233,6 +254,15 @@ Status ProgramVerifier::Check(const Step& step, const WhileStep& op, int depth) 
     return Fail(step, "counts by nothing");
   }
   if (op.trip_count && *op.trip_count < 0) return Fail(step, "negative trip count");
+  if (op.region) {
+    // What it copies is copied whole, whatever of it is used.
+    for (const RegionLocal& local : op.region->locals) {
+      if (local.buffer < 0 || local.buffer >= std::ssize(program_.buffers)) continue;
+      const Slice whole = {local.buffer, 0, *ByteSize(program_.buffers[local.buffer])};
+      if (local.copy_in) TRY(CheckRaces(step, Access::kRead, Resolve(program_, whole)));
+      if (local.copy_out) TRY(CheckRaces(step, Access::kWrite, Resolve(program_, whole)));
+    }
+  }
   TRY(CheckSteps(op.condition, depth + 1));
   Slice slice = Resolve(program_, use.slice);
   if (!written_[slice.buffer].Covers(slice.offset, slice.offset + 1)) {
@@ -253,6 +283,11 @@ Status ProgramVerifier::Check(const Step& step, const ConditionalStep& op, int d
   }
   for (const std::vector<Step>& branch : op.branches) TRY(CheckSteps(branch, depth + 1));
   return {};
+}
+
+Status ProgramVerifier::Check(const Step& step, const ListStep& op, int depth) {
+  TRY(CheckForm(step, {}));
+  return CheckSteps(op.steps, depth + 1);
 }
 
 // Groups name every device once, and are of one size but for all_reduce; pairs name a device once

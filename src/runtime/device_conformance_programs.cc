@@ -380,9 +380,9 @@ TEST_P(DeviceConformance, ProgramsComputeWhatTheInterpreterDoes) {
 }
 
 TEST_P(DeviceConformance, ProgramFiles) {
-  for (const char* name : {"async_copy", "complex", "conditional", "elementwise", "gemm", "library",
-                           "softmax", "atomic", "combine", "threads", "tiles", "vector_sum",
-                           "while_counter", "while_limit", "while_wide_limit"}) {
+  for (const char* name : {"async_copy", "async_list", "complex", "conditional", "elementwise",
+                           "gemm", "library", "softmax", "atomic", "combine", "threads", "tiles",
+                           "vector_sum", "while_counter", "while_limit", "while_wide_limit"}) {
     SCOPED_TRACE(name);
     auto text = ReadFile(StrCat("test/program/", name, ".program"));
     ASSERT_FINE(text);

@@ -177,6 +177,9 @@ std::optional<StepCost> CostOf(const Program& program, const Step& step) {
     return StepCost{n * (condition->flops + body->flops), n * (condition->bytes + body->bytes)};
   }
   if (std::holds_alternative<program::ConditionalStep>(step.op)) return std::nullopt;
+  if (auto* list = std::get_if<program::ListStep>(&step.op)) {
+    return CostOfList(program, list->steps);
+  }
   StepCost cost;
   for (const Use& use : step.uses) cost.bytes += TrafficOf(use);
   if (auto* call = std::get_if<program::LibraryStep>(&step.op)) {

@@ -29,10 +29,7 @@ std::string PartsOf(const Program& program, const Step& step) {
   std::string parts;
   int count = 0;
   program::ForEachStep(std::span(&step, 1), [&](const Step& part) {
-    if (std::holds_alternative<program::WhileStep>(part.op) ||
-        std::holds_alternative<program::ConditionalStep>(part.op)) {
-      return;
-    }
+    if (HasLists(part)) return;
     if (++count > kMostParts) return;
     StrAppend(parts, parts.empty() ? "" : ", ", LabelOf(program, part));
     if (!part.source.empty()) StrAppend(parts, " (", part.source, ")");
@@ -53,8 +50,7 @@ std::string LabelOf(const Program& program, const Step& step) {
 }
 
 trace::What DescribeStep(const Program& program, const Step& step) {
-  bool block = std::holds_alternative<program::WhileStep>(step.op) ||
-               std::holds_alternative<program::ConditionalStep>(step.op);
+  bool block = HasLists(step);
   bool moves = std::holds_alternative<program::CopyStep>(step.op) ||
                std::holds_alternative<program::FillStep>(step.op);
   auto* call = std::get_if<program::LibraryStep>(&step.op);

@@ -27,6 +27,13 @@ void ForEachLeaf(const Shape& shape, const std::function<void(const Shape&)>& fn
   for (const Shape& element : shape.elements_of_tuple()) ForEachLeaf(element, fn);
 }
 
+bool IsAsyncCall(const Instruction& start) {
+  const hlo::Computation* calls = start.attrs<hlo::AsyncAttrs>().calls;
+  if (calls == nullptr) return false;
+  const Instruction& root = *calls->root();
+  return root.attrs().Collective() == nullptr || calls->size() != root.operand_count() + 1;
+}
+
 bool IsForwarding(const Instruction& instruction) {
   switch (instruction.op()) {
     case HloOp::kTuple:

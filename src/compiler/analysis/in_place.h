@@ -43,6 +43,10 @@ bool ReadsElsewhere(const hlo::Instruction& reader, const hlo::Instruction& upda
 // Whether an instruction's leaves are those of its operands.
 bool IsForwarding(const hlo::Instruction& instruction);
 
+// Whether an async-start runs a computation of several steps beside what follows, and not one
+// collective.
+bool IsAsyncCall(const hlo::Instruction& start);
+
 // Those leaves, given what the operands' are (a vector for each instruction); -1 for a token.
 template <class LeavesOf>
 std::vector<int32_t> ForwardedLeaves(const hlo::Instruction& i, const LeavesOf& leaves_of) {

@@ -52,6 +52,7 @@ MemValue Memory::NewValue(const Shape& shape, const Instruction* def, bool in_lo
   value.shape.ClearLayout();
   value.def = def;
   value.in_loop = in_loop;
+  value.scope = scope_;
   values_.push_back(std::move(value));
   return static_cast<MemValue>(values_.size()) - 1;
 }
@@ -128,7 +129,7 @@ Status Memory::Walk(const hlo::Computation& computation, bool in_loop) {
     }
     std::vector<MemValue> mine;
     if (i->op() == HloOp::kAsyncStart) {
-      mine = WalkStart(*i, in_loop);
+      mine = IsAsyncCall(*i) ? TRY(WalkAsyncCall(*i, in_loop)) : WalkStart(*i, in_loop);
     } else if (i->op() == HloOp::kAsyncDone) {
       mine = WalkDone(*i);
     } else if (IsForwarding(*i)) {
@@ -190,12 +191,47 @@ std::vector<MemValue> Memory::WalkStart(const Instruction& start, bool in_loop) 
   return mine;
 }
 
+// The same, where what is written is what a computation makes, with values of its own on the way.
+Result<std::vector<MemValue>> Memory::WalkAsyncCall(const Instruction& start, bool in_loop) {
+  const hlo::Computation& callee = *start.attrs<hlo::AsyncAttrs>().calls;
+  const int32_t at = NextMoment(start);
+  std::vector<MemValue> mine;
+  for (int64_t k = 0; k < start.operand_count(); ++k) {
+    const auto given = Leaves(*start.operand(k));
+    for (MemValue v : given) UseAt(v, at);
+    mine.insert(mine.end(), given.begin(), given.end());
+    leaves_[callee.parameter(k)] = given;
+  }
+  scopes_.push_back({scope_, at});
+  scope_ = scope_of_[&start] = static_cast<int32_t>(scopes_.size()) - 1;
+  TRY(Walk(callee, in_loop));
+  const int32_t end = NextMoment(start);
+  for (MemValue v : Leaves(*callee.root())) {
+    UseAt(v, end);
+    mine.push_back(v);
+  }
+  scope_ = scopes_[static_cast<size_t>(scope_)].outer;
+  for (int64_t k = 2; k < start.shape().tuple_size(); ++k) {
+    ForEachLeaf(start.shape().tuple_element(k), [&](const Shape& shape) {
+      const MemValue v = NewValue(shape, &start, in_loop);
+      DefineAt(v, end + 1);
+      mine.push_back(v);
+    });
+  }
+  return mine;
+}
+
 // What the start reads and writes is its own up to here.
 std::vector<MemValue> Memory::WalkDone(const Instruction& done) {
   const int32_t at = NextMoment(done);
-  const std::vector<MemValue>& all = Leaves(*done.operand(0));
+  const Instruction& start = *done.operand(0);
+  const std::vector<MemValue>& all = Leaves(start);
   for (MemValue v : all) UseAt(v, at + 1);
-  return {all.end() - LeafCount(done.shape()), all.end()};
+  if (auto found = scope_of_.find(&start); found != scope_of_.end()) {
+    scopes_[static_cast<size_t>(found->second)].done = at + 1;
+  }
+  const auto result = all.begin() + LeafCount(start.shape().tuple_element(0));
+  return {result, result + LeafCount(done.shape())};
 }
 
 Status Memory::WalkWhile(const Instruction& loop, bool in_loop) {

@@ -66,6 +66,7 @@ class Memory {
     bool donated = false;
     const hlo::Instruction* constant = nullptr;
     bool in_loop = false;
+    int32_t scope = -1;  // of asynchronous computations; -1: none
     std::vector<Segment> live;
     // The last conditional that it is an operand of: it need not be there in branches that do not
     // read it, unless it is read behind the conditional.
@@ -84,6 +85,12 @@ class Memory {
     MemValue next, state;
     int32_t start, body, end;  // of the loop, of its body
   };
+  // What an async-start calls. Its values are its own up to the done, whatever of their segments:
+  // between the two its steps may come at any time.
+  struct AsyncScope {
+    int32_t outer = -1;  // the scope around it
+    int32_t done = 0;    // the last moment
+  };
   struct CoalescingCandidate {
     MemValue a, b;
     int64_t bytes;
@@ -95,6 +102,7 @@ class Memory {
   void DefineResults();
   Status Walk(const hlo::Computation& computation, bool in_loop);
   std::vector<MemValue> WalkStart(const hlo::Instruction& start, bool in_loop);
+  Result<std::vector<MemValue>> WalkAsyncCall(const hlo::Instruction& start, bool in_loop);
   std::vector<MemValue> WalkDone(const hlo::Instruction& done);
   Status WalkWhile(const hlo::Instruction& loop, bool in_loop);
   Status WalkConditional(const hlo::Instruction& conditional, bool in_loop);
@@ -107,7 +115,11 @@ class Memory {
   int32_t Find(MemValue value);
   void CoalesceDonated();
   void FindDoubleBuffered();
-  static bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b);
+  // Whether both hold something at once; `unit`: how many slots are one moment.
+  bool Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b,
+               int32_t unit = 1) const;
+  bool IsInside(int32_t scope, int32_t of) const;
+  int32_t EndBeside(const Segment& segment, const Segment& other) const;
   void TryCoalesce(const CoalescingCandidate& candidate);
   std::string NameOf(MemValue value) const;
   std::string OverlapOf(const Value& x, const Value& y) const;
@@ -124,6 +136,9 @@ class Memory {
   std::unordered_map<const hlo::Instruction*, std::vector<MemValue>> leaves_, state_;
   std::vector<MemValue> results_;
   std::unordered_map<std::string, program::BufferId> views_;
+  std::vector<AsyncScope> scopes_;
+  std::unordered_map<const hlo::Instruction*, int32_t> scope_of_;  // by async-start
+  int32_t scope_ = -1;                                             // of what is walked
   std::vector<const hlo::Instruction*> moments_;  // what happens at positions 2k and 2k + 1
   int64_t arena_bytes_ = 0;
 };

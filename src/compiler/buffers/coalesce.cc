@@ -36,11 +36,35 @@ bool MayTestTwice(const Instruction& loop) {
 
 }  // namespace
 
-bool Memory::Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b) {
+bool Memory::IsInside(int32_t scope, int32_t of) const {
+  while (scope >= 0 && scope != of) scope = scopes_[static_cast<size_t>(scope)].outer;
+  return scope == of;
+}
+
+// Where a segment ends for those who are not part of the same asynchronous computation.
+int32_t Memory::EndBeside(const Segment& segment, const Segment& other) const {
+  int32_t end = segment.end;
+  const int32_t theirs = values_[static_cast<size_t>(other.value)].scope;
+  for (int32_t scope = values_[static_cast<size_t>(segment.value)].scope;
+       scope >= 0 && !IsInside(theirs, scope); scope = scopes_[static_cast<size_t>(scope)].outer) {
+    end = std::max(end, scopes_[static_cast<size_t>(scope)].done);
+  }
+  return end;
+}
+
+bool Memory::Overlap(const std::vector<Segment>& a, const std::vector<Segment>& b,
+                     int32_t unit) const {
+  if (!scopes_.empty()) {
+    return std::ranges::any_of(a, [&](const Segment& x) {
+      return std::ranges::any_of(b, [&](const Segment& y) {
+        return EndBeside(x, y) / unit >= y.begin / unit && EndBeside(y, x) / unit >= x.begin / unit;
+      });
+    });
+  }
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i].end < b[j].begin) {
+    if (a[i].end / unit < b[j].begin / unit) {
       ++i;
-    } else if (b[j].end < a[i].begin) {
+    } else if (b[j].end / unit < a[i].begin / unit) {
       ++j;
     } else {
       return true;

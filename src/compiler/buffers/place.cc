@@ -35,31 +35,18 @@ struct Memory::Room {
   int64_t bytes = 0;
   std::vector<Item> items;  // by offset
 
-  // What an instruction reads and what it writes lie apart, unless they are one value.
-  static bool AtOneMoment(const std::vector<Segment>& a, const std::vector<Segment>& b) {
-    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-      if (a[i].end / 2 < b[j].begin / 2) {
-        ++i;
-      } else if (b[j].end / 2 < a[i].begin / 2) {
-        ++j;
-      } else {
-        return true;
-      }
-    }
-    return false;
-  }
-
   // The lowest place where nothing that lives at the same time lies; -1: there is none.
-  int64_t Find(int64_t wanted, const std::vector<Segment>& live) const {
+  int64_t Find(const Memory& memory, int64_t wanted, const std::vector<Segment>& live) const {
+    const int32_t kMoment = 2;  // slots: what one instruction reads and writes lies apart
+    const bool is_plain = memory.scopes_.empty();
     int64_t at = 0;
     for (const Item& other : items) {
       if (at + wanted <= other.offset) break;
       if (other.offset + other.bytes <= at) continue;
       const std::vector<Segment>& theirs = *other.live;
-      if (theirs.back().end / 2 < live.front().begin / 2 ||
-          theirs.front().begin / 2 > live.back().end / 2 || !AtOneMoment(theirs, live)) {
-        continue;
-      }
+      const bool is_apart = theirs.back().end / kMoment < live.front().begin / kMoment ||
+                            theirs.front().begin / kMoment > live.back().end / kMoment;
+      if ((is_plain && is_apart) || !memory.Overlap(theirs, live, kMoment)) continue;
       at = other.offset + other.bytes;
     }
     return buffer < 0 || at + wanted <= bytes ? at : -1;
@@ -127,7 +114,7 @@ void Memory::Place(program::Program& program) {
     for (item.room = 0;; ++item.room) {
       Room& room = rooms[item.room];
       if (room.buffer >= 0 && room.bytes < item.bytes) continue;
-      item.offset = room.Find(item.bytes, live);
+      item.offset = room.Find(*this, item.bytes, live);
       if (item.offset < 0) continue;
       room.Put({item.offset, item.bytes, &live});
       if (room.buffer < 0) arena_bytes_ = std::max(arena_bytes_, item.offset + item.bytes);

@@ -109,10 +109,40 @@ Status LowerCollective(Subject& subject) {
 // The collective that an async pair is of.
 Decision MatchAsyncCollective(Subject& subject) {
   const hlo::Computation* calls = subject.instruction.attrs<hlo::AsyncAttrs>().calls;
-  if (calls == nullptr || calls->root()->attrs().Collective() == nullptr) {
-    return Refuse("it is no collective");
-  }
+  if (calls == nullptr || IsAsyncCall(subject.instruction)) return Refuse("it is no collective");
   return Take("it begins here and ends at its done");
+}
+
+Decision MatchAsyncCall(Subject& subject) {
+  if (!IsAsyncCall(subject.instruction)) return Refuse("it calls no computation");
+  return Take("its steps begin here and have ended at its done");
+}
+
+// What the computation does, as one step that goes on beside those behind it. Effects keep their
+// order, so that they come here.
+Status LowerAsyncCall(Subject& subject) {
+  LowerContext& cx = subject.cx;
+  const Instruction& start = subject.instruction;
+  const auto& attrs = start.attrs<hlo::AsyncAttrs>();
+  program::ListStep list;
+  list.thread = attrs.async_execution_thread == "main" ? "" : attrs.async_execution_thread;
+  TRY(LowerComputation(cx, *attrs.calls, list.steps));
+  if (list.steps.empty()) return {};
+  Step step;
+  step.op = std::move(list);
+  if (!program::HasEffects(step)) {
+    step.event = start.name();
+    step.stream = 2;
+  }
+  step.name = start.name();
+  step.source = start.SourceLocation();
+  subject.steps.push_back(std::move(step));
+  return {};
+}
+
+Decision MatchDone(Subject& subject) {
+  if (subject.instruction.operand(0)->op() != HloOp::kAsyncStart) return Refuse("of no start");
+  return Take("what has begun at the start has ended here");
 }
 
 // (operands, result): the operands are there already.
@@ -131,7 +161,7 @@ Status LowerCollectiveStart(Subject& subject) {
   return {};
 }
 
-Status LowerCollectiveDone(Subject& subject) {
+Status LowerAsyncDone(Subject& subject) {
   const Instruction& done = subject.instruction;
   const std::string& event = done.operand(0)->name();
   const bool is_started = std::any_of(subject.steps.rbegin(), subject.steps.rend(),
@@ -264,8 +294,10 @@ extern constinit const LoweringRow kCollective = {
     LowerCollective};
 extern constinit const LoweringRow kCollectiveStart = {
     "asynchronous collective", {HloOp::kAsyncStart}, MatchAsyncCollective, LowerCollectiveStart};
-extern constinit const LoweringRow kCollectiveDone = {
-    "wait for a collective", {HloOp::kAsyncDone}, MatchAsyncCollective, LowerCollectiveDone};
+extern constinit const LoweringRow kAsyncCall = {
+    "asynchronous steps", {HloOp::kAsyncStart}, MatchAsyncCall, LowerAsyncCall};
+extern constinit const LoweringRow kAsyncDone = {
+    "wait for a start", {HloOp::kAsyncDone}, MatchDone, LowerAsyncDone};
 extern constinit const LoweringRow kSend = {"send", {HloOp::kSend}, MatchOnlyWay, LowerSend};
 extern constinit const LoweringRow kRecv = {"recv", {HloOp::kRecv}, MatchOnlyWay, LowerRecv};
 extern constinit const LoweringRow kRecvDone = {

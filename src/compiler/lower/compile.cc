@@ -62,12 +62,8 @@ Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& option
 void ClearOutputs(std::vector<program::Step>& steps) {
   std::vector<program::Step> all;
   for (program::Step& step : steps) {
-    if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-      ClearOutputs(loop->condition);
-      ClearOutputs(loop->body);
-    } else if (auto* branches = std::get_if<program::ConditionalStep>(&step.op)) {
-      for (std::vector<program::Step>& branch : branches->branches) ClearOutputs(branch);
-    } else if (std::holds_alternative<program::LibraryStep>(step.op)) {
+    ForEachList(step, [](std::vector<program::Step>& list) { ClearOutputs(list); });
+    if (std::holds_alternative<program::LibraryStep>(step.op)) {
       for (const program::Use& use : step.uses) {
         if (use.access != program::Access::kWrite || use.slice.size == 0) continue;
         all.push_back(MakeStep(program::FillStep{{std::byte{0}}}, {use}));

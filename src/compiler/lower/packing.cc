@@ -151,12 +151,7 @@ class Packer {
 
   void Rewrite(std::vector<Step>& steps) {
     for (Step& step : steps) {
-      if (auto* loop = std::get_if<program::WhileStep>(&step.op)) {
-        Rewrite(loop->condition);
-        Rewrite(loop->body);
-      } else if (auto* conditional = std::get_if<program::ConditionalStep>(&step.op)) {
-        for (std::vector<Step>& branch : conditional->branches) Rewrite(branch);
-      }
+      ForEachList(step, [&](std::vector<Step>& list) { Rewrite(list); });
       RewriteStep(step);
     }
   }

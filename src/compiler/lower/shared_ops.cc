@@ -16,7 +16,7 @@ extern const LoweringRow kFft, kTopK, kRng, kRngBitGenerator, kConvolution;
 extern const LoweringRow kHouseholder, kCustomCall;
 extern const LoweringRow kAttention;
 // collectives.cc
-extern const LoweringRow kDeviceId, kCollective, kCollectiveStart, kCollectiveDone;
+extern const LoweringRow kDeviceId, kCollective, kCollectiveStart, kAsyncCall, kAsyncDone;
 extern const LoweringRow kSend, kRecv, kRecvDone;
 
 std::span<const LoweringRow* const> SharedOps() {
@@ -28,7 +28,7 @@ std::span<const LoweringRow* const> SharedOps() {
       &kUnrolledCholesky, &kLoopedCholesky, &kLibraryCholesky, &kUnrolledSolve, &kLoopedSolve,
       &kLibrarySolve, &kUnrolledLu, &kLoopedLu, &kLibraryLu, &kFft, &kRng, &kRngBitGenerator,
       &kConvolution, &kHouseholder, &kAttention, &kCustomCall, &kDeviceId, &kCollective,
-      &kCollectiveStart, &kCollectiveDone, &kSend, &kRecv, &kRecvDone};
+      &kCollectiveStart, &kAsyncCall, &kAsyncDone, &kSend, &kRecv, &kRecvDone};
   return kRowsOfAll;
 }
 

@@ -3,6 +3,8 @@
 // move is run from where it changes something to where everything is as before.
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "compiler/schedule/search.h"
 #include "program/work_bounds.h"
@@ -15,11 +17,43 @@ constexpr int64_t kFarthest = program::WorkBounds::kAlternatives;
 constexpr int64_t kWalkWork = 10;    // a walk takes so many times as long as a move, a job
 constexpr double kSameTime = 1e-14;  // seconds
 
+// Of a job what a move looks at, side by side in memory: most of the time goes into looking.
+struct LeanJob {
+  double seconds;
+  uint32_t preds, succs;  // where they begin in the list of all
+  bool is_async, is_compute, is_copy, is_group;
+};
+struct LeanJobs {
+  explicit LeanJobs(const Problem& p) {
+    for (const Job& job : p.jobs) {
+      jobs.push_back({job.seconds, static_cast<uint32_t>(preds.size()),
+                      static_cast<uint32_t>(succs.size()), job.is_async,
+                      job.stream == Stream::kCompute, job.stream == Stream::kCopy,
+                      !job.transfers.empty()});
+      preds.insert(preds.end(), job.preds.begin(), job.preds.end());
+      succs.insert(succs.end(), job.succs.begin(), job.succs.end());
+    }
+    jobs.push_back({0, static_cast<uint32_t>(preds.size()), static_cast<uint32_t>(succs.size()),
+                    false, false, false, false});  // where the last one's end
+  }
+  const LeanJob& operator[](int32_t n) const { return jobs[static_cast<size_t>(n)]; }
+  std::span<const int32_t> PredsOf(int32_t n) const {
+    return std::span(preds).subspan((*this)[n].preds, (*this)[n + 1].preds - (*this)[n].preds);
+  }
+  std::span<const int32_t> SuccsOf(int32_t n) const {
+    return std::span(succs).subspan((*this)[n].succs, (*this)[n + 1].succs - (*this)[n].succs);
+  }
+
+  std::vector<LeanJob> jobs;
+  std::vector<int32_t> preds, succs;
+};
+
 // The most bytes live at once, from places and times that are known already: what Walker finds by
 // placing each job, in a thirtieth of its time.
 class PeakOfPlaces {
  public:
-  explicit PeakOfPlaces(const Problem& p) : p_(p), delta_(p.size() + 1), close_(p.size()) {
+  PeakOfPlaces(const Problem& p, const LeanJobs& jobs)
+      : jobs_(jobs), delta_(p.size() + 1), close_(p.size()) {
     for (size_t n = 0; n < p.size(); ++n) {
       if (p.jobs[n].is_async) asyncs_.push_back(static_cast<int32_t>(n));
     }
@@ -41,10 +75,9 @@ class PeakOfPlaces {
     }
   }
 
-  // `place` by job; `ready(k)`: when the job at place k has what it reads.
-  template <class Ready>
+  // `place` by job; `ready` by place: when the job there has what it reads.
   int64_t Peak(const std::vector<int32_t>& order, const std::vector<int64_t>& place,
-               const std::vector<double>& end, const Ready& ready) {
+               const std::vector<double>& end, const std::vector<double>& ready) {
     for (int32_t job : asyncs_) FindClose(job, order, place, end, ready);
     std::fill(delta_.begin(), delta_.end(), 0);
     const auto size = static_cast<int64_t>(order.size());
@@ -52,7 +85,7 @@ class PeakOfPlaces {
       int64_t first = place[static_cast<size_t>(b.maker)], last = b.is_kept ? size - 1 : first;
       for (size_t k = b.begin; k < b.end && !b.is_kept; ++k) {
         auto reader = static_cast<size_t>(readers_[k]);
-        last = std::max(last, p_.jobs[reader].is_async ? close_[reader] - 1 : place[reader]);
+        last = std::max(last, jobs_[readers_[k]].is_async ? close_[reader] - 1 : place[reader]);
       }
       delta_[static_cast<size_t>(first)] += b.bytes;
       delta_[static_cast<size_t>(last) + 1] -= b.bytes;
@@ -71,30 +104,26 @@ class PeakOfPlaces {
   };
 
   // At the first job that waits for it, or where compute goes on when it has surely ended.
-  template <class Ready>
   void FindClose(int32_t job, const std::vector<int32_t>& order, const std::vector<int64_t>& place,
-                 const std::vector<double>& end, const Ready& ready) {
+                 const std::vector<double>& end, const std::vector<double>& ready) {
     auto n = static_cast<size_t>(job);
     auto last = static_cast<int64_t>(order.size());
-    for (int32_t s : p_.jobs[n].succs) last = std::min(last, place[static_cast<size_t>(s)]);
-    double over = end[n] + kDoneSlack * p_.jobs[n].seconds;
+    for (int32_t s : jobs_.SuccsOf(job)) last = std::min(last, place[static_cast<size_t>(s)]);
+    double over = end[n] + kDoneSlack * jobs_[job].seconds;
     int64_t low = place[n] + 1, high = last;
     while (low < high) {
       int64_t middle = (low + high) / 2;
-      if (ready(middle) >= over) {
+      if (ready[static_cast<size_t>(middle)] >= over) {
         high = middle;
       } else {
         low = middle + 1;
       }
     }
-    while (low < last && At(order, low).stream != Stream::kCompute) ++low;
+    while (low < last && !jobs_[order[static_cast<size_t>(low)]].is_compute) ++low;
     close_[n] = low;
   }
-  const Job& At(const std::vector<int32_t>& order, int64_t k) const {
-    return p_.jobs[static_cast<size_t>(order[static_cast<size_t>(k)])];
-  }
 
-  const Problem& p_;
+  const LeanJobs& jobs_;
   std::vector<Buffer> buffers_;
   std::vector<int32_t> readers_, asyncs_;
   std::vector<int64_t> delta_, close_;
@@ -108,6 +137,7 @@ class Moves {
         stride_(4 + static_cast<size_t>(p.overlap)),
         order_(std::move(order)),
         end_(p.size()),
+        ready_(p.size()),
         place_(p.size()),
         states_((p.size() + 1) * stride_, 0.0) {
     for (size_t k = 0; k < order_.size(); ++k) {
@@ -157,12 +187,12 @@ class Moves {
   std::pair<int64_t, int64_t> Propose() {
     auto n = static_cast<int64_t>(order_.size());
     auto from = static_cast<int64_t>(Next() % static_cast<uint64_t>(n));
-    const Job& job = p_.jobs[static_cast<size_t>(order_[static_cast<size_t>(from)])];
+    const int32_t job = order_[static_cast<size_t>(from)];
     // Near by mostly; what fills a wait may come from far behind.
     int64_t reach = Next() % 4 == 0 ? n : kFarthest;
     int64_t low = std::max<int64_t>(0, from - reach), high = std::min(n - 1, from + reach);
-    for (int32_t q : job.preds) low = std::max(low, place_[static_cast<size_t>(q)] + 1);
-    for (int32_t q : job.succs) high = std::min(high, place_[static_cast<size_t>(q)] - 1);
+    for (int32_t q : jobs_.PredsOf(job)) low = std::max(low, place_[static_cast<size_t>(q)] + 1);
+    for (int32_t q : jobs_.SuccsOf(job)) high = std::min(high, place_[static_cast<size_t>(q)] - 1);
     if (high <= low) return {from, from};
     int64_t to = low + static_cast<int64_t>(Next() % static_cast<uint64_t>(high - low + 1));
     return {from, to};
@@ -187,10 +217,12 @@ class Moves {
       return Evaluate(p_, order_).peak;
     }
     spent_ += n / 2;
-    return peak_.Peak(order_, place_, end_, [&](int64_t k) {
-      const Job& job = p_.jobs[static_cast<size_t>(order_[static_cast<size_t>(k)])];
-      return job.is_async ? State(k + 1)[0] : State(k + 1)[0] - job.seconds;
-    });
+    return peak_.Peak(order_, place_, end_, ready_);
+  }
+  // When the job at place k has what it reads.
+  void NoteReady(int64_t k) {
+    const LeanJob& job = jobs_[order_[static_cast<size_t>(k)]];
+    ready_[static_cast<size_t>(k)] = State(k + 1)[0] - (job.is_async ? 0 : job.seconds);
   }
 
   // The streams before place k: now, begin of the last transfer and copy, end of copies, lanes.
@@ -213,11 +245,11 @@ class Moves {
     for (int64_t k = from; k < n; ++k) {
       int32_t number = order_[static_cast<size_t>(k)];
       double& old = end_[static_cast<size_t>(number)];
-      double end = Step(p_.jobs[static_cast<size_t>(number)]);
+      double end = Step(number);
       saved_ends_.emplace_back(number, old);
-      if (p_.jobs[static_cast<size_t>(number)].is_async && std::abs(end - old) > kSameTime) {
+      if (jobs_[number].is_async && std::abs(end - old) > kSameTime) {
         // Whoever reads it later may wait for another time.
-        for (int32_t s : p_.jobs[static_cast<size_t>(number)].succs) {
+        for (int32_t s : jobs_.SuccsOf(number)) {
           until = std::max(until, place_[static_cast<size_t>(s)] + 1);
         }
       }
@@ -225,9 +257,13 @@ class Moves {
       double* after = State(k + 1);
       bool is_same = true;
       for (size_t i = 0; i < stride_; ++i) is_same &= std::abs(after[i] - now_[i]) <= kSameTime;
-      if (is_same && k + 1 >= until) break;
-      saved_states_.insert(saved_states_.end(), after, after + stride_);
-      std::copy(now_.begin(), now_.end(), after);
+      const bool is_over = is_same && k + 1 >= until;
+      if (!is_over) {
+        saved_states_.insert(saved_states_.end(), after, after + stride_);
+        std::copy(now_.begin(), now_.end(), after);
+      }
+      NoteReady(k);
+      if (is_over) break;
     }
     spent_ += static_cast<int64_t>(saved_ends_.size());
   }
@@ -236,6 +272,7 @@ class Moves {
       end_[static_cast<size_t>(it->first)] = it->second;
     }
     std::copy(saved_states_.begin(), saved_states_.end(), State(saved_from_ + 1));
+    for (int64_t k = 0; k < std::ssize(saved_ends_); ++k) NoteReady(saved_from_ + k);
   }
 
   double Group(const Job& job, double now) {
@@ -250,12 +287,13 @@ class Moves {
   }
 
   // As Walker, but for memory and dones.
-  double Step(const Job& job) {
+  double Step(int32_t number) {
+    const LeanJob& job = jobs_[number];
     double &now = now_[0], &last = now_[1], &last_copy = now_[2], &copy = now_[3];
-    for (int32_t q : job.preds) now = std::max(now, end_[static_cast<size_t>(q)]);
-    if (!job.transfers.empty()) return now = Group(job, now);
-    if (job.stream == Stream::kCompute) return now += job.seconds;
-    bool is_copy = job.stream == Stream::kCopy;
+    for (int32_t q : jobs_.PredsOf(number)) now = std::max(now, end_[static_cast<size_t>(q)]);
+    if (job.is_group) return now = Group(p_.jobs[static_cast<size_t>(number)], now);
+    if (job.is_compute) return now += job.seconds;
+    const bool is_copy = job.is_copy;
     double& free = is_copy ? copy : *std::min_element(now_.begin() + 4, now_.end());
     double& before = is_copy ? last_copy : last;
     double begin = std::max({now, before, free});
@@ -270,9 +308,10 @@ class Moves {
   const Problem& p_;
   const MoveOptions& options_;
   const size_t stride_;
-  PeakOfPlaces peak_{p_};
+  const LeanJobs jobs_{p_};
+  PeakOfPlaces peak_{p_, jobs_};
   std::vector<int32_t> order_;
-  std::vector<double> end_, now_;
+  std::vector<double> end_, ready_, now_;
   std::vector<int64_t> place_;
   std::vector<double> states_, saved_states_;
   std::vector<std::pair<int32_t, double>> saved_ends_;

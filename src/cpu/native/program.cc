@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -120,6 +121,12 @@ Status NativeProgram::Link(const std::vector<std::string>& objects) {
   if (HasControlFlow(program_)) {
     run_ = reinterpret_cast<RunFunction>(TRY(image_->Find("weft_run")));
   }
+  lists_.assign(plan_.lists.size(), nullptr);
+  for (size_t i = 0; run_ != nullptr && i < lists_.size(); ++i) {
+    const std::string name = ListName(static_cast<int32_t>(i));
+    lists_[i] = reinterpret_cast<RunFunction>(TRY(image_->Find(name)));
+  }
+  list_threads_ = std::min<int64_t>(std::ssize(lists_), DefaultPool().limit());
   return PrepareSequences();
 }
 
@@ -202,6 +209,12 @@ Status NativeProgram::PrepareRoutines() {
   auto task = [&](std::string_view name) {
     return reinterpret_cast<KernelTask>(find(name, TaskName));
   };
+  std::set<const program::Step*> beside;  // steps of asynchronous lists
+  int64_t beside_bytes = 0;
+  for (const AsyncList& list : plan_.lists) {
+    ForEachStep(std::get<program::ListStep>(list.step->op).steps,
+                [&](const program::Step& step) { beside.insert(&step); });
+  }
   for (const program::Step* step : plan_.calls) {
     routines_.emplace_back();
     auto* call = std::get_if<program::LibraryStep>(&step->op);
@@ -213,7 +226,9 @@ Status NativeProgram::PrepareRoutines() {
     routines_.back() = std::move(*prepared);
     int64_t bytes = routines_.back()->ScratchBytes(DefaultPool().limit());
     if (bytes > scratch_.bytes) scratch_ = {bytes, step};
+    if (beside.contains(step)) beside_bytes = std::max(beside_bytes, bytes);
   }
+  scratch_.bytes += list_threads_ * beside_bytes;  // at once with others
   if (scratch_.bytes > 0) {
     // Parts of the room are whole units.
     constexpr int64_t kUnit = kStorageAlignment, kPartsEach = 4;

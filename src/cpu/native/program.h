@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/kept_threads.h"
 #include "cpu/native/compile.h"
 #include "cpu/native/sequence.h"
 #include "cpu/native/step_traces.h"
@@ -61,10 +62,16 @@ class NativeProgram : public runtime::LoadedProgram {
   Result<RunFunction> RegionOf(int32_t region) const;
 
   Status CheckCall(const runtime::Call& call) const;
-  Status RunCall(Context& context, int64_t number, std::byte* const* addresses) const;
+  Status RunCall(Context& context, int64_t number, std::byte* const* addresses,
+                 std::byte* const* table) const;
   Status RunSequence(Context& context, int64_t number, std::byte* const* table) const;
   void RunTogether(Context& context, std::span<const SequenceStep> kernels,
                    std::byte* const* table) const;
+  // Asynchronous lists: where one begins, what it does, where it has ended.
+  Status StartList(Context& context, const program::Step& step, std::byte* const* table) const;
+  Status RunList(const Context& outer, int32_t number, std::byte* const* table) const;
+  Status WaitFor(Context& context, const program::Step& step) const;
+  Status RunSteps(Context& context, std::byte* const* table) const;
   static int32_t SequenceFromCode(NativeContext* context, int64_t number, std::byte* const* table);
   static void RegionFromCode(NativeContext* context, int64_t number, int64_t is_end);
   const StepTraces& Traces() const;
@@ -82,7 +89,9 @@ class NativeProgram : public runtime::LoadedProgram {
   Plan plan_;
   runtime::LoadStats stats_;
   std::unique_ptr<CodeImage> image_;
-  RunFunction run_ = nullptr;  // null: the steps are one sequence, or none
+  RunFunction run_ = nullptr;       // null: the steps are one sequence, or none
+  std::vector<RunFunction> lists_;  // by number, likewise
+  int64_t list_threads_ = 0;        // that do them
   std::vector<std::vector<SequenceStep>> sequences_;
   std::vector<DoingItem> region_items_;
   size_t most_arguments_ = 0;                               // of a step in them
@@ -95,6 +104,7 @@ class NativeProgram : public runtime::LoadedProgram {
   std::vector<Donated> donated_;
   size_t parameters_ = 0, results_ = 0;
 
+  mutable KeptThreads kept_;  // for asynchronous lists
   mutable std::once_flag traced_;
   mutable StepTraces traces_;  // made when first recorded
   mutable Mutex mutex_;

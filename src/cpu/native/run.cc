@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/cancel_flag.h"
 #include "base/float_mode.h"
 #include "base/inline_vec.h"
 #include "base/storage.h"
+#include "base/thread_limit.h"
 #include "base/trace.h"
 #include "cpu/native/call.h"
 #include "program/library.h"
@@ -101,7 +103,7 @@ Status NativeProgram::RunSequence(Context& context, int64_t number, std::byte* c
         CopyMemory(*context.pool, addresses[1], addresses[0], step.n);
         break;
       case SequenceStep::Kind::kFill: FillMemory(addresses[0], step.n, step.pattern); break;
-      case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses)); break;
+      case SequenceStep::Kind::kCall: TRY(RunCall(context, step.n, addresses, table)); break;
     }
     if (timeline.on()) timeline.End(*traced++);
   }
@@ -162,7 +164,55 @@ const StepTraces& NativeProgram::Traces() const {
   return traces_;
 }
 
-Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const* addresses) const {
+// One with effects ends where it begins, so that these keep their order whoever causes them.
+Status NativeProgram::StartList(Context& context, const program::Step& step,
+                                std::byte* const* table) const {
+  const int32_t number = plan_.list_numbers.at(&step);
+  if (context.beside == nullptr || HasEffects(step)) return RunList(context, number, table);
+  context.started.emplace_back(
+      &step, context.beside->Start([this, outer = context, number, table,
+                                    threads = ThreadLimit::current()]() -> Status {
+        ThreadLimit limit(threads);
+        return RunList(outer, number, table);
+      }));
+  return {};
+}
+
+Status NativeProgram::RunList(const Context& outer, int32_t number, std::byte* const* table) const {
+  FloatMode mode(program_.flush_subnormals);
+  CancelFlag cancel(outer.run->cancel);
+  Doing doing({"run", program_.name});
+  Context context = outer;
+  context.started.clear();
+  context.region = -1;
+  context.doing = &doing;
+  doing.AtOneOf(region_items_.data(), &context.region);
+  const int32_t sequence = plan_.lists[number].sequence;
+  int32_t code = 0;
+  if (lists_[number] != nullptr) {
+    code = CallNative(lists_[number], &context, table);
+  } else if (sequence >= 0) {
+    code = SequenceFromCode(&context, sequence, table);
+  }
+  if (code == kRunCancelled) return Cancelled(program_);
+  return code == 0 ? Status() : std::move(context.status);
+}
+
+Status NativeProgram::WaitFor(Context& context, const program::Step& step) const {
+  const std::string& event = std::get<program::WaitStep>(step.op).event;
+  auto found = std::ranges::find_if(context.started,
+                                    [&](const auto& one) { return one.first->event == event; });
+  if (found != context.started.end()) {
+    const runtime::Beside::TaskPtr task = std::move(found->second);
+    context.started.erase(found);
+    return context.beside->Wait(task);
+  }
+  if (context.run->group == nullptr) return {};
+  return context.run->group->Wait(event, context.run->device);
+}
+
+Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const* addresses,
+                              std::byte* const* table) const {
   const program::Step& step = *plan_.calls[number];
   Status status;
   auto* call = std::get_if<program::LibraryStep>(&step.op);
@@ -170,8 +220,7 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
   const program::Routine* known = call ? program::FindRoutine(call->routine) : nullptr;
   bool has_hook = context.run->call != nullptr && *context.run->call;
   if (routines_[number]) {
-    status = routines_[number]->Run(
-        {*context.pool, {addresses, step.uses.size()}, context.room ? &*context.room : nullptr});
+    status = routines_[number]->Run({*context.pool, {addresses, step.uses.size()}, context.room});
   } else if (known) {
     status = known->interpret(program_, step, context.run->device, MemoryOf(step, addresses));
   } else if (collective && program_.devices == 1) {
@@ -181,10 +230,10 @@ Status NativeProgram::RunCall(Context& context, int64_t number, std::byte* const
     auto run = is_async ? &runtime::DeviceGroup::Start : &runtime::DeviceGroup::Collective;
     status =
         (context.run->group->*run)(program_, step, context.run->device, MemoryOf(step, addresses));
-  } else if (auto* wait = std::get_if<program::WaitStep>(&step.op)) {
-    if (context.run->group != nullptr) {
-      status = context.run->group->Wait(wait->event, context.run->device);
-    }
+  } else if (std::holds_alternative<program::WaitStep>(step.op)) {
+    status = WaitFor(context, step);
+  } else if (IsAsyncList(step)) {
+    status = StartList(context, step, table);
   } else if (call && context.run->group != nullptr && call->routine == "device_send") {
     status = context.run->group->Send(step, context.run->device, MemoryOf(step, addresses)[0]);
   } else if (call && context.run->group != nullptr && call->routine == "device_recv") {
@@ -250,6 +299,7 @@ Status NativeProgram::Run(const runtime::Call& call) const {
   }
   std::shared_ptr<std::byte[]> arena;
   Context context;
+  std::optional<ScratchRoom> room;
   if (memory_bytes() > 0) {
     arena = TakeArena();
     if (!arena) {
@@ -258,7 +308,8 @@ Status NativeProgram::Run(const runtime::Call& call) const {
     }
     table[0] = arena.get();
     if (room_bytes_ > 0) {
-      context.room.emplace(std::span(arena.get() + room_offset_, static_cast<size_t>(room_bytes_)));
+      room.emplace(std::span(arena.get() + room_offset_, static_cast<size_t>(room_bytes_)));
+      context.room = &*room;
     }
   }
   context.sequence = &SequenceFromCode;
@@ -269,16 +320,26 @@ Status NativeProgram::Run(const runtime::Call& call) const {
   context.doing = &doing;
   doing.AtOneOf(region_items_.data(), &context.region);
   context.pool = call.pool ? call.pool : &DefaultPool();
+  Status status = lists_.empty() ? RunSteps(context, table.data())
+                                 : runtime::Beside::Run(kept_, list_threads_, [&](auto& beside) {
+                                     context.beside = &beside;
+                                     return RunSteps(context, table.data());
+                                   });
+  if (arena) KeepArena(std::move(arena));
+  return status;
+}
+
+Status NativeProgram::RunSteps(Context& context, std::byte* const* table) const {
+  const runtime::Call& call = *context.run;
   int32_t code = 0;
   if (run_) {
-    code = CallNative(run_, &context, table.data());
+    code = CallNative(run_, &context, table);
   } else if (!sequences_.empty()) {
-    code = SequenceFromCode(&context, 0, table.data());
+    code = SequenceFromCode(&context, 0, table);
   }
   // What the last step left out nobody may take for a result.
   if (code == 0 && IsCancelled(call)) code = kRunCancelled;
   if (code != 0 && call.group != nullptr) call.group->Abandon(call.device);
-  if (arena) KeepArena(std::move(arena));
   if (code == kRunCancelled) return Cancelled(program_);
   return code == 0 ? Status() : std::move(context.status);
 }

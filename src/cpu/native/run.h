@@ -1,12 +1,14 @@
 // What running a NativeProgram needs beside it.
 #pragma once
 
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/doing.h"
 #include "base/error.h"
 #include "cpu/native/program.h"
 #include "cpu/routines/scratch.h"
+#include "runtime/beside.h"
 
 namespace weft::cpu {
 
@@ -15,8 +17,11 @@ struct NativeProgram::Context : NativeContext {
   const NativeProgram* program = nullptr;
   const runtime::Call* run = nullptr;
   ThreadPool* pool = nullptr;
-  std::optional<ScratchRoom> room;  // of routines; none: they take none
-  Status status;                    // why a step failed
+  ScratchRoom* room = nullptr;        // of routines; null: they take none
+  runtime::Beside* beside = nullptr;  // where asynchronous lists go on; null: in place
+  // Those that are under way, of the list of steps that this is.
+  std::vector<std::pair<const program::Step*, runtime::Beside::TaskPtr>> started;
+  Status status;  // why a step failed
   Doing* doing = nullptr;
   bool in_place = false;     // asynchronous steps too
   int64_t region_begin = 0;  // of the one that runs; regions do not nest

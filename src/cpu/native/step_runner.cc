@@ -81,10 +81,7 @@ class StepRunner {
     return {};
   }
   // Steps that hold others are not reported beside those.
-  bool IsReported(const program::Step& step) const {
-    return IsRegion(step) || !(std::holds_alternative<program::WhileStep>(step.op) ||
-                               std::holds_alternative<program::ConditionalStep>(step.op));
-  }
+  bool IsReported(const program::Step& step) const { return IsRegion(step) || !HasLists(step); }
   bool IsRegion(const program::Step& step) const {
     return !call_.inside_regions && program_.plan_.region_numbers.contains(&step);
   }
@@ -142,11 +139,13 @@ class StepRunner {
     }
     return RunSteps(op.branches[branch]);
   }
+  Status RunOp(const program::Step&, const program::ListStep& op) { return RunSteps(op.steps); }
   template <class Op>
   Status RunOp(const program::Step& step, const Op&) {
     std::vector<std::byte*> addresses = Addresses(step);
     // Steps inside a region never get here: a region has none of these.
-    return program_.RunCall(context_, program_.plan_.call_numbers.at(&step), addresses.data());
+    return program_.RunCall(context_, program_.plan_.call_numbers.at(&step), addresses.data(),
+                            table_.data());
   }
 
   const NativeProgram& program_;

@@ -1,4 +1,4 @@
-// The text of one function that runs steps: weft_run, a region, or one that calls a region. Steps
+// The text of one function that runs steps: weft_run, a list, a region, or what calls one. Steps
 // (steps.cc), loops (while.cc), parameters and registers of regions (region.cc).
 #pragma once
 
@@ -32,6 +32,9 @@ struct FunctionContext {
   std::set<int32_t>& inlined;
   IrMetadata& metadata;
   std::string_view attributes;
+  // Where there is no region: what runs, and the function's name.
+  const std::vector<program::Step>* steps = &program.steps;
+  std::string name = "weft_run";
   IrBody ir;
   std::string entry;
 };
@@ -88,6 +91,7 @@ void RenderWhile(FunctionContext& cx, const program::Step& step);
 void PollCancel(FunctionContext& cx, const std::string& counter = "", bool up = true,
                 int64_t every = 1);
 void RenderStep(FunctionContext& cx, const program::Step& step, const program::ConditionalStep& op);
+void RenderStep(FunctionContext& cx, const program::Step& step, const program::ListStep& op);
 
 // A region that uses more temporaries than there are registers has the address of the arena, of
 // which theirs are made where they are needed: as parameters they would be kept on the stack.

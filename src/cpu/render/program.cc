@@ -122,6 +122,13 @@ size_t CodeOf(const Program& program, const std::vector<int32_t>& kernels) {
   return code;
 }
 
+bool HasControlFlow(const std::vector<program::Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const program::Step& step) {
+    if (!IsAsyncList(step)) return HasLists(step);
+    return HasControlFlow(std::get<program::ListStep>(step.op).steps);
+  });
+}
+
 }  // namespace
 
 std::string TaskName(int32_t kernel) {
@@ -135,11 +142,12 @@ std::string RegionName(int32_t region) {
   return StrCat("weft_region_", region);
 }
 
+std::string ListName(int32_t list) {
+  return StrCat("weft_list_", list);
+}
+
 bool HasControlFlow(const Program& program) {
-  return std::any_of(program.steps.begin(), program.steps.end(), [](const program::Step& step) {
-    return std::holds_alternative<program::WhileStep>(step.op) ||
-           std::holds_alternative<program::ConditionalStep>(step.op);
-  });
+  return HasControlFlow(program.steps);
 }
 
 bool KeepsAvx512Frequency(const Program& program, const Plan& plan, const RenderTarget& target) {

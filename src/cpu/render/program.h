@@ -1,6 +1,7 @@
 // A Program as LLVM modules. The control flow of its steps is
 //   i32 @weft_run(ptr ctx, ptr addresses)
-// which there is only if there are loops or conditionals. A kernel that steps launch is
+// which there is only if there are loops or conditionals, and then `i32 @weft_list_N(ptr ctx, ptr
+// addresses)` for each asynchronous list. A kernel that steps launch is
 //   void @weft_task_N(ptr parameters, i64 begin, i64 end)
 // for ranges of its grid, and one that routines call by name is `void @weft_call_N(ptr
 // parameters)`.
@@ -46,5 +47,6 @@ bool HasControlFlow(const program::Program& program);
 std::string TaskName(int32_t kernel);
 std::string CalledName(int32_t kernel);
 std::string RegionName(int32_t region);
+std::string ListName(int32_t list);  // of the function of an asynchronous list, as weft_run
 
 }  // namespace weft::cpu

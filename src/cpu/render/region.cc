@@ -17,7 +17,7 @@ constexpr int64_t kManyPointers =
 }  // namespace
 
 std::string Signature(const FunctionContext& cx) {
-  if (!cx.region) return "i32 @weft_run(ptr %ctx, ptr %buffers)";
+  if (!cx.region) return StrCat("i32 @", cx.name, "(ptr %ctx, ptr %buffers)");
   std::string text = StrCat("internal i32 @region_", cx.plan.region_numbers.at(cx.region->loop),
                             "(ptr nocapture readonly %ctx");
   bool shares = SharesArena(cx, *cx.region);

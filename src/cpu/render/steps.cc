@@ -42,7 +42,7 @@ void RenderFunction(FunctionContext& cx, std::string& out) {
     RenderWhile(cx, *cx.region->loop);
     EndRegion(cx);
   } else {
-    RenderSteps(cx, cx.program.steps);
+    RenderSteps(cx, *cx.steps);
   }
   cx.ir.Line("ret i32 0");
   StrAppend(out, "define ", Signature(cx), " ", cx.attributes, " {\nentry:\n", cx.entry,
@@ -61,8 +61,7 @@ std::string Offset(FunctionContext& cx, const std::string& pointer, int64_t byte
 
 void RenderSteps(FunctionContext& cx, const std::vector<Step>& steps) {
   for (const Step& step : steps) {
-    bool block = std::holds_alternative<program::WhileStep>(step.op) ||
-                 std::holds_alternative<program::ConditionalStep>(step.op);
+    bool block = HasLists(step) && !IsAsyncList(step);
     if (cx.region || block) {
       std::visit([&](const auto& op) { RenderStep(cx, step, op); }, step.op);
     } else if (auto found = cx.plan.sequence_numbers.find(&step);
@@ -211,6 +210,10 @@ void RenderStep(FunctionContext& cx, const Step& step, const program::Conditiona
   cx.ir.Begin(after);
 }
 
+void RenderStep(FunctionContext& cx, const Step&, const program::ListStep& op) {
+  RenderSteps(cx, op.steps);
+}
+
 namespace {
 
 // By kernel of regions: recurrence depths of what its parameters hold, the deepest of all launches.
@@ -281,6 +284,12 @@ RenderedModule RenderMain(const Program& program, const Plan& plan, const Render
   } else {
     FunctionContext cx(program, plan, nullptr, inlined, metadata);
     RenderFunction(cx, module.text);
+    for (size_t i = 0; i < plan.lists.size(); ++i) {
+      FunctionContext list(program, plan, nullptr, inlined, metadata);
+      list.steps = &std::get<program::ListStep>(plan.lists[i].step->op).steps;
+      list.name = ListName(static_cast<int32_t>(i));
+      RenderFunction(list, module.text);
+    }
   }
   std::map<int32_t, std::vector<int64_t>> depths = DepthsOf(plan);
   for (int32_t k : inlined) {

@@ -8,14 +8,25 @@
 
 namespace weft::hlo::random {
 
-void FusionAny(Maker& maker, Scope& scope) {
-  std::vector<Value> given = Several(maker, scope, maker.dice.Between(1, 3));
-  Scope inner = NewScope(maker, scope, "fused");
-  inner.depth = 3;
+namespace {
+
+// A computation of a few ops on values of the scope.
+struct Body {
+  Scope scope;
   std::vector<Instruction*> operands;
+  std::vector<Value> results;
+  Instruction* root = nullptr;  // the one, or a tuple
+};
+
+Body MakeBody(Maker& maker, Scope& outer, std::string_view name) {
+  std::vector<Value> given = Several(maker, outer, maker.dice.Between(1, 3));
+  Body body{NewScope(maker, outer, std::string(name)), {}, {}};
+  Scope& inner = body.scope;
+  inner.depth = 3;
   for (const Value& v : given) {
-    Instruction* p = *inner.builder().Parameter(static_cast<int64_t>(operands.size()), v.shape());
-    operands.push_back(v.at);
+    Instruction* p =
+        *inner.builder().Parameter(static_cast<int64_t>(body.operands.size()), v.shape());
+    body.operands.push_back(v.at);
     inner.values.push_back({p, v.known});
   }
   constexpr void (*kMakes[])(Maker&, Scope&) = {
@@ -23,25 +34,35 @@ void FusionAny(Maker& maker, Scope& scope) {
       ReshapeAny,     TransposeAny,     SliceAny,         PadAny,     ReduceAny,
       ConcatenateAny, DynamicUpdateAny, ReverseAny,       GatherAny};
   for (int64_t n = maker.dice.Between(1, 6); n > 0; --n) maker.dice.Of(kMakes)(maker, inner);
-  std::vector<Value> results = {inner.values.back()};
-  if (maker.dice.Chance(40)) results.push_back(maker.Any(inner));
+  body.results = {inner.values.back()};
+  if (maker.dice.Chance(40)) body.results.push_back(maker.Any(inner));
   std::vector<Instruction*> roots;
-  for (const Value& v : results) roots.push_back(v.at);
-  Instruction* root = roots.size() == 1 ? roots[0] : *inner.builder().Tuple(roots);
-  inner.computation->set_root(root);
-  FusionAttrs attrs;
-  attrs.calls = inner.computation;
-  Shape shape = root->shape();
-  auto made = scope.builder().Add(Op::kFusion, operands, attrs, &shape);
+  for (const Value& v : body.results) roots.push_back(v.at);
+  body.root = roots.size() == 1 ? roots[0] : *inner.builder().Tuple(roots);
+  inner.computation->set_root(body.root);
+  return body;
+}
+
+void PushResults(Maker& maker, Scope& scope, Result<Instruction*> made, const Body& body) {
   if (!made) return;
-  if (results.size() == 1) {
-    maker.Push(scope, made, results[0].known);
+  if (body.results.size() == 1) {
+    maker.Push(scope, made, body.results[0].known);
     return;
   }
-  for (size_t k = 0; k < results.size(); ++k) {
+  for (size_t k = 0; k < body.results.size(); ++k) {
     maker.Push(scope, scope.builder().GetTupleElement(*made, static_cast<int64_t>(k)),
-               results[k].known);
+               body.results[k].known);
   }
+}
+
+}  // namespace
+
+void FusionAny(Maker& maker, Scope& scope) {
+  Body body = MakeBody(maker, scope, "fused");
+  FusionAttrs attrs;
+  attrs.calls = body.scope.computation;
+  Shape shape = body.root->shape();
+  PushResults(maker, scope, scope.builder().Add(Op::kFusion, body.operands, attrs, &shape), body);
 }
 
 void AsyncAny(Maker& maker, Scope& scope) {
@@ -54,23 +75,21 @@ void AsyncAny(Maker& maker, Scope& scope) {
     maker.Push(scope, b.Add(Op::kCopyDone, {*start}), x.known);
     return;
   }
-  Scope inner = NewScope(maker, scope, "wrapped");
-  Instruction* p = *inner.builder().Parameter(0, x.shape());
-  Instruction* copy = *inner.builder().Add(Op::kCopy, {p});
-  inner.computation->set_root(copy);
+  Body body = MakeBody(maker, scope, "wrapped");
   AsyncAttrs attrs;
-  attrs.calls = inner.computation;
-  Shape shape =
-      Shape::Tuple({Shape::Tuple({x.shape()}), copy->shape(), Shape::Scalar(DType::kS32)});
-  auto start = b.Add(Op::kAsyncStart, std::span(&x.at, 1), attrs, &shape);
+  attrs.calls = body.scope.computation;
+  std::vector<Shape> given;
+  for (const Instruction* operand : body.operands) given.push_back(operand->shape());
+  Shape result = body.root->shape();
+  Shape shape = Shape::Tuple({Shape::Tuple(std::move(given)), result, Shape::Scalar(DType::kS32)});
+  auto start = b.Add(Op::kAsyncStart, body.operands, attrs, &shape);
   if (!start) return;
   if (maker.dice.Chance(40)) {
     Shape same = (*start)->shape();
     auto update = b.Add(Op::kAsyncUpdate, std::span(&*start, 1), attrs, &same);
     if (update) start = update;
   }
-  Shape result = copy->shape();
-  maker.Push(scope, b.Add(Op::kAsyncDone, std::span(&*start, 1), attrs, &result), x.known);
+  PushResults(maker, scope, b.Add(Op::kAsyncDone, std::span(&*start, 1), attrs, &result), body);
 }
 
 void CollectiveAny(Maker& maker, Scope& scope) {

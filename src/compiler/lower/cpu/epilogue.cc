@@ -101,6 +101,14 @@ bool MayChangePlaces(const program::Program& program, const Step& a, const Step&
   return true;
 }
 
+// A product behind the wait for a call would not run beside it any more.
+bool WaitsForList(const Steps& steps, const Step& step) {
+  auto* wait = std::get_if<program::WaitStep>(&step.op);
+  return wait != nullptr && std::ranges::any_of(steps, [&](const Step& s) {
+           return IsAsyncList(s) && s.event == wait->event;
+         });
+}
+
 }  // namespace
 
 std::vector<int64_t> ProductOperands(const Instruction& i) {
@@ -184,10 +192,12 @@ Decision MatchEpilogue(Subject& subject) {
   if (!found) return Refuse("no call before it makes a product for it alone");
   const Step& call = steps[found->step];
   bool moves = std::all_of(steps.begin() + static_cast<int64_t>(found->step) + 1, steps.end(),
-                           [&](const Step& s) { return MayChangePlaces(cx.program, call, s); });
+                           [&](const Step& s) {
+                             return MayChangePlaces(cx.program, call, s) && !WaitsForList(steps, s);
+                           });
   std::string_view reason =
       moves ? WhyNoEpilogue(cx, subject.body(), LoopShapeOf(subject), *found->product, call)
-            : "steps between it and the product use the same memory";
+            : "steps between it and the product use the same memory or wait for a call";
   if (!reason.empty()) {
     cx.not_fused.push_back(
         MakeFusionNote(*found->operand, StrCat("no epilogue of the product: ", reason)));

@@ -190,7 +190,9 @@ Result<bool> ExpandCall(Instruction* call) {
 
 }  // namespace
 
-Result<bool> ExpandCalls(Instruction* i) {
+Result<bool> ExpandCalls(Instruction* i, const std::unordered_set<const Instruction*>& kept) {
+  if (kept.contains(i)) return false;
+  if (i->op() == Op::kAsyncDone && kept.contains(i->operand(0))) return false;
   switch (i->op()) {
     case Op::kFusion: InlineCallee(i, *i->attrs<hlo::FusionAttrs>().calls); return true;
     case Op::kCall: return ExpandCall(i);

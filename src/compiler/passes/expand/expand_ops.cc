@@ -1,12 +1,15 @@
 #include "compiler/passes/expand/expand_ops.h"
 
 #include "compiler/passes.h"
+#include "compiler/passes/expand/async_calls.h"
 
 namespace weft::compiler {
 
-Result<bool> ExpandOps(hlo::Module& module, const PassContext&) {
+Result<bool> ExpandOps(hlo::Module& module, const PassContext& context) {
   // First what brings in other instructions.
-  bool changed = TRY(RewriteEach(module, ExpandCalls));
+  const auto kept = FindAsyncCalls(module, context);
+  bool changed =
+      TRY(RewriteEach(module, [&](hlo::Instruction* i) { return ExpandCalls(i, kept); }));
   changed |= TRY(RewriteEach(module, ExpandFunctions));
   if (changed) module.RemoveUnusedComputations();
   ScalarFunctions functions(module);

@@ -2,6 +2,8 @@
 // place.
 #pragma once
 
+#include <unordered_set>
+
 #include "base/error.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/builder.h"
@@ -11,7 +13,9 @@ namespace weft::compiler {
 
 // fusion, composite calls, and the halves of asynchronous ops: the synchronous op stands where the
 // start was, and a tuple of the start's shape for its other users.
-Result<bool> ExpandCalls(hlo::Instruction* i);
+// `kept`: async-starts that stay, with their dones.
+Result<bool> ExpandCalls(hlo::Instruction* i,
+                         const std::unordered_set<const hlo::Instruction*>& kept);
 // batch-norm-*, computed in f32 or f64.
 Result<bool> ExpandBatchNorm(hlo::Instruction* i, ScalarFunctions& functions);
 // Collectives in which every device is alone: identities. partition-id and replica-id where there

@@ -1,5 +1,6 @@
 #include <unordered_set>
 
+#include "compiler/analysis/in_place.h"
 #include "compiler/passes.h"
 #include "hlo/clone.h"
 
@@ -11,7 +12,8 @@ using hlo::Instruction;
 using hlo::Op;
 
 bool Executes(const Instruction& i) {
-  return i.op() == Op::kWhile || i.op() == Op::kConditional || i.op() == Op::kCall;
+  return i.op() == Op::kWhile || i.op() == Op::kConditional || i.op() == Op::kCall ||
+         (i.op() == Op::kAsyncStart && IsAsyncCall(i));
 }
 
 // The last mention of `from` becomes `to`: two branches may be one computation.
@@ -26,6 +28,12 @@ void ReplaceLastMention(Instruction& i, const Computation* from, Computation* to
     replace(attrs.body) || replace(attrs.condition);
   } else if (i.op() == Op::kCall) {
     replace(i.mutable_attrs<hlo::CallAttrs>().to_apply);
+  } else if (i.op() == Op::kAsyncStart) {
+    replace(i.mutable_attrs<hlo::AsyncAttrs>().calls);
+    for (Instruction* user : i.users()) {
+      if (user->attrs().Is<hlo::AsyncAttrs>())
+        replace(user->mutable_attrs<hlo::AsyncAttrs>().calls);
+    }
   } else {
     auto& attrs = i.mutable_attrs<hlo::ConditionalAttrs>();
     if (replace(attrs.false_computation) || replace(attrs.true_computation)) return;

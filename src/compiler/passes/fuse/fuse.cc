@@ -168,7 +168,9 @@ Result<bool> Fuse(hlo::Module& module, const PassContext& context) {
   std::vector<Computation*> work = {module.entry()};
   for (size_t at = 0; at < work.size(); ++at) {
     for (Instruction* i : *work[at]) {
-      if (i->op() != Op::kWhile && i->op() != Op::kConditional && i->op() != Op::kCall) continue;
+      const bool runs = i->op() == Op::kWhile || i->op() == Op::kConditional ||
+                        i->op() == Op::kCall || (i->op() == Op::kAsyncStart && IsAsyncCall(*i));
+      if (!runs) continue;
       for (Computation* c : i->called_computations()) work.push_back(c);
     }
   }

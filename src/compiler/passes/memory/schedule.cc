@@ -221,7 +221,8 @@ Result<bool> Schedule(hlo::Module& module, const PassContext&) {
   std::vector<Computation*> executed = {module.entry()};
   for (size_t at = 0; at < executed.size(); ++at) {
     for (const Instruction* i : *executed[at]) {
-      if (i->op() != Op::kWhile && i->op() != Op::kConditional) continue;
+      const bool is_called = i->op() == Op::kAsyncStart && IsAsyncCall(*i);
+      if (i->op() != Op::kWhile && i->op() != Op::kConditional && !is_called) continue;
       for (Computation* c : i->called_computations()) executed.push_back(c);
     }
   }

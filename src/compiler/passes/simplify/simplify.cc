@@ -186,12 +186,12 @@ class Simplifier {
   Worklist& queue_;
 };
 
-// The computation of an async op is one instruction and stays that.
+// The computation of an asynchronous collective is one instruction and stays that.
 std::unordered_set<const Computation*> AsyncComputations(const hlo::Module& module) {
   std::unordered_set<const Computation*> found;
   for (const auto& computation : module.computations()) {
     for (const Instruction* i : *computation) {
-      if (i->op() != Op::kAsyncStart) continue;
+      if (i->op() != Op::kAsyncStart || IsAsyncCall(*i)) continue;
       for (const Computation* called : i->called_computations()) found.insert(called);
     }
   }
