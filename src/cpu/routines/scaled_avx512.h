@@ -14,7 +14,7 @@ namespace weft::cpu {
 namespace {
 
 // Numbers of a vector of floats: sizes of runs and blocks are multiples of it.
-constexpr int64_t kScaledLanes = 16;
+constexpr int64_t kScaledLanes = sizeof(__m512) / sizeof(float);
 
 // To nearest, ties to even; NaN stays NaN. (VCVTNEPS2BF16 takes subnormal numbers for zeroes.)
 WEFT_SCALED_INLINE __m256i RoundSixteen(__m512 x) {
