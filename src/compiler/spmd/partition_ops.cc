@@ -329,7 +329,8 @@ void ComputationPartitioner::KeepSummands(const Instruction& i, std::vector<Form
 }
 
 Status ComputationPartitioner::EmitOp(const Instruction& i) {
-  if (TRY(EmitRotation(i))) return {};
+  const bool whole = MayHideSize(i);
+  if (!whole && TRY(EmitRotation(i))) return {};
   std::vector<Form> wanted;
   for (const Instruction* operand : i.operands()) {
     const Leaves& leaves = values_[operand];
@@ -338,12 +339,13 @@ Status ComputationPartitioner::EmitOp(const Instruction& i) {
   Leaves leaves = NewLeaves(i);
   std::vector<Form> results;
   for (const LocalValue& leaf : leaves) results.push_back(leaf.declared);
-  if (results.size() == 1) KeepSummands(i, wanted, results[0]);
+  if (!whole && results.size() == 1) KeepSummands(i, wanted, results[0]);
   DimRule own;
   Cut cut = ChooseCut(i, program_.RuleOf(i, own), wanted, results, mesh_);
+  if (whole) cut.Clear();
   if (i.op() == Op::kSlice && TRY(EmitNarrowSlice(i, cut, wanted[0]))) return {};
   if (i.op() == Op::kSort && TRY(EmitSortedFront(i, cut, wanted))) return {};
-  CutElsewhere(i, wanted, mesh_, program_.link(), cut);
+  if (!whole) CutElsewhere(i, wanted, mesh_, program_.link(), cut);
   LogGathered(i, cut, wanted, mesh_);
   const AxisSet summands = SummandAxes(i, cut, wanted, results);
   std::vector<Instruction*> operands;

@@ -212,6 +212,16 @@ Result<Instruction*> ComputationPartitioner::BuildAll(const Instruction* whole,
   return Build(whole->shape(), values_[whole], forms, at);
 }
 
+// Whether a run-time size may lie under a static shape: a reshape of dynamic dimensions keeps it,
+// and so may what is made of its result.
+bool ComputationPartitioner::MayHideSize(const Instruction& i) {
+  bool hides = i.op() == Op::kReshape && i.operand(0)->shape().HasDynamicDims() &&
+               !i.shape().HasDynamicDims();
+  for (const Instruction* operand : i.operands()) hides = hides || hidden_sizes_.contains(operand);
+  if (hides) hidden_sizes_.insert(&i);
+  return hides;
+}
+
 Status ComputationPartitioner::EmitInstruction(const Instruction& i) {
   bool done = false;
   TRY(EmitStructure(i, done));

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,10 @@ struct Cut {
   FactorAxes axes;
   AxisList reduced;  // axes of factors that are reduced
   Form FormOf(const hlo::DimRule::Tensor& tensor, const DeviceMesh& mesh) const;
+  void Clear() {
+    for (AxisList& list : axes) list = {};
+    reduced = {};
+  }
 };
 // The cut refers to the rule.
 Cut ChooseCut(const hlo::Instruction& i, const hlo::DimRule& rule, std::span<const Form> operands,
@@ -97,6 +102,7 @@ class ComputationPartitioner {
   Status EmitBoundary(const hlo::Instruction& i);
   Status EmitSource(const hlo::Instruction& i);
   Status EmitOp(const hlo::Instruction& i);
+  bool MayHideSize(const hlo::Instruction& i);
   // False: it is no such op.
   Result<bool> EmitNarrowSlice(const hlo::Instruction& i, const Cut& cut, const Form& from);
   Result<bool> EmitSortedFront(const hlo::Instruction& i, const Cut& cut,
@@ -147,6 +153,7 @@ class ComputationPartitioner {
   bool entry_;
   hlo::CloneMap map_;
   std::unordered_map<const hlo::Instruction*, Leaves> values_;  // looked up only
+  std::unordered_set<const hlo::Instruction*> hidden_sizes_;    // likewise
 };
 
 // The shape of a value whose leaves lie as `forms` say, on one device.
