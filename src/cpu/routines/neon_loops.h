@@ -17,23 +17,20 @@ constexpr int kNeonRows = program::TargetFacts::kWideTileRows,
               kNeonSums = kNeonRows * kNeonVectors;
 
 #define WEFT_ZERO(R) "movi v" #R ".2d, #0\n"
-#define WEFT_ZERO_SUMS                                                                        \
-  WEFT_ZERO(8)                                                                                \
-  WEFT_ZERO(9)                                                                                \
-  WEFT_ZERO(10)                                                                               \
-  WEFT_ZERO(11) WEFT_ZERO(12) WEFT_ZERO(13) WEFT_ZERO(14) WEFT_ZERO(15) WEFT_ZERO(16)         \
-      WEFT_ZERO(17) WEFT_ZERO(18) WEFT_ZERO(19) WEFT_ZERO(20) WEFT_ZERO(21) WEFT_ZERO(22)     \
-          WEFT_ZERO(23) WEFT_ZERO(24) WEFT_ZERO(25) WEFT_ZERO(26) WEFT_ZERO(27) WEFT_ZERO(28) \
-              WEFT_ZERO(29) WEFT_ZERO(30) WEFT_ZERO(31)
+#define WEFT_ZERO_SUMS                                                                             \
+  WEFT_ZERO(8)                                                                                     \
+  WEFT_ZERO(9) WEFT_ZERO(10) WEFT_ZERO(11) WEFT_ZERO(12) WEFT_ZERO(13) WEFT_ZERO(14) WEFT_ZERO(15) \
+      WEFT_ZERO(16) WEFT_ZERO(17) WEFT_ZERO(18) WEFT_ZERO(19) WEFT_ZERO(20) WEFT_ZERO(21)          \
+          WEFT_ZERO(22) WEFT_ZERO(23) WEFT_ZERO(24) WEFT_ZERO(25) WEFT_ZERO(26) WEFT_ZERO(27)      \
+              WEFT_ZERO(28) WEFT_ZERO(29) WEFT_ZERO(30) WEFT_ZERO(31)
 
 #define WEFT_STORE(R0, R1, AT) "stp q" #R0 ", q" #R1 ", [%[sums], #" #AT "]\n"
-#define WEFT_STORE_SUMS                                                                          \
-  WEFT_STORE(8, 9, 0)                                                                            \
-  WEFT_STORE(10, 11, 32)                                                                         \
-  WEFT_STORE(12, 13, 64)                                                                         \
-  WEFT_STORE(14, 15, 96) WEFT_STORE(16, 17, 128) WEFT_STORE(18, 19, 160) WEFT_STORE(20, 21, 192) \
-      WEFT_STORE(22, 23, 224) WEFT_STORE(24, 25, 256) WEFT_STORE(26, 27, 288)                    \
-          WEFT_STORE(28, 29, 320) WEFT_STORE(30, 31, 352)
+#define WEFT_STORE_SUMS                                                                        \
+  WEFT_STORE(8, 9, 0)                                                                          \
+  WEFT_STORE(10, 11, 32) WEFT_STORE(12, 13, 64) WEFT_STORE(14, 15, 96) WEFT_STORE(16, 17, 128) \
+      WEFT_STORE(18, 19, 160) WEFT_STORE(20, 21, 192) WEFT_STORE(22, 23, 224)                  \
+          WEFT_STORE(24, 25, 256) WEFT_STORE(26, 27, 288) WEFT_STORE(28, 29, 320)              \
+              WEFT_STORE(30, 31, 352)
 
 #define WEFT_ADD(T, R0, R1, AT)                \
   "ldp q0, q1, [%[sums], #" #AT                \
@@ -41,23 +38,21 @@ constexpr int kNeonRows = program::TargetFacts::kWideTileRows,
   "fadd v" #R0 "." T ", v" #R0 "." T ", v0." T \
   "\n"                                         \
   "fadd v" #R1 "." T ", v" #R1 "." T ", v1." T "\n"
-#define WEFT_ADD_SUMS(T)                                                         \
-  WEFT_ADD(T, 8, 9, 0)                                                           \
-  WEFT_ADD(T, 10, 11, 32)                                                        \
-  WEFT_ADD(T, 12, 13, 64)                                                        \
-  WEFT_ADD(T, 14, 15, 96) WEFT_ADD(T, 16, 17, 128) WEFT_ADD(T, 18, 19, 160)      \
-      WEFT_ADD(T, 20, 21, 192) WEFT_ADD(T, 22, 23, 224) WEFT_ADD(T, 24, 25, 256) \
-          WEFT_ADD(T, 26, 27, 288) WEFT_ADD(T, 28, 29, 320) WEFT_ADD(T, 30, 31, 352)
+#define WEFT_ADD_SUMS(T)                                                                           \
+  WEFT_ADD(T, 8, 9, 0)                                                                             \
+  WEFT_ADD(T, 10, 11, 32) WEFT_ADD(T, 12, 13, 64) WEFT_ADD(T, 14, 15, 96) WEFT_ADD(T, 16, 17, 128) \
+      WEFT_ADD(T, 18, 19, 160) WEFT_ADD(T, 20, 21, 192) WEFT_ADD(T, 22, 23, 224)                   \
+          WEFT_ADD(T, 24, 25, 256) WEFT_ADD(T, 26, 27, 288) WEFT_ADD(T, 28, 29, 320)               \
+              WEFT_ADD(T, 30, 31, 352)
 
 // Rows of three vectors, `row` bytes apart.
 #define WEFT_STORE_ROW(R0, R1, R2) \
   "stp q" #R0 ", q" #R1 ", [%[to]]\nstr q" #R2 ", [%[to], #32]\nadd %[to], %[to], %[row]\n"
-#define WEFT_STORE_ROWS                                                            \
-  WEFT_STORE_ROW(8, 9, 10)                                                         \
-  WEFT_STORE_ROW(11, 12, 13)                                                       \
-  WEFT_STORE_ROW(14, 15, 16)                                                       \
-  WEFT_STORE_ROW(17, 18, 19) WEFT_STORE_ROW(20, 21, 22) WEFT_STORE_ROW(23, 24, 25) \
-      WEFT_STORE_ROW(26, 27, 28) WEFT_STORE_ROW(29, 30, 31)
+#define WEFT_STORE_ROWS                                                                \
+  WEFT_STORE_ROW(8, 9, 10)                                                             \
+  WEFT_STORE_ROW(11, 12, 13) WEFT_STORE_ROW(14, 15, 16) WEFT_STORE_ROW(17, 18, 19)     \
+      WEFT_STORE_ROW(20, 21, 22) WEFT_STORE_ROW(23, 24, 25) WEFT_STORE_ROW(26, 27, 28) \
+          WEFT_STORE_ROW(29, 30, 31)
 
 #define WEFT_ALL_VECTORS                                                                         \
   "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
@@ -133,14 +128,12 @@ inline void NeonSteps(int64_t n, const double*& a, const double*& b, int64_t str
 #define WEFT_COL(OP, R0, R1, R2, R3, COLS) \
   OP(R0, 0, COLS) OP(R1, 1, COLS) OP(R2, 2, COLS) OP(R3, 3, COLS)
 #define WEFT_LOAD(R0, R1, FROM, AT) "ldp q" #R0 ", q" #R1 ", [%[" #FROM "], #" #AT "]\n"
-#define WEFT_SQUARES(OP, A0, A1, B0, B1, B2, AHEAD, FIFTH, LAST0, LAST1)                     \
-  WEFT_LOAD(0, 1, a, A0)                                                                     \
-  WEFT_LOAD(4, 5, b, B0)                                                                     \
-  WEFT_LOAD(2, 3, a, A1)                                                                     \
-  WEFT_COL(OP, 8, 14, 20, 26, 4) WEFT_LOAD(6, 7, b, B1) WEFT_COL(OP, 9, 15, 21, 27, 5)       \
-      OP(10, 0, 6) OP(16, 1, 6) WEFT_LOAD(4, 5, b, B2) OP(22, 2, 6) AHEAD OP(28, 3, 6)       \
-          WEFT_COL(OP, 11, 17, 23, 29, 7) FIFTH OP(12, 0, 4) OP(18, 1, 4) LAST0 OP(24, 2, 4) \
-              OP(30, 3, 4) LAST1                                                             \
+#define WEFT_SQUARES(OP, A0, A1, B0, B1, B2, AHEAD, FIFTH, LAST0, LAST1)                         \
+  WEFT_LOAD(0, 1, a, A0)                                                                         \
+  WEFT_LOAD(4, 5, b, B0) WEFT_LOAD(2, 3, a, A1) WEFT_COL(OP, 8, 14, 20, 26, 4)                   \
+      WEFT_LOAD(6, 7, b, B1) WEFT_COL(OP, 9, 15, 21, 27, 5) OP(10, 0, 6) OP(16, 1, 6)            \
+          WEFT_LOAD(4, 5, b, B2) OP(22, 2, 6) AHEAD OP(28, 3, 6) WEFT_COL(OP, 11, 17, 23, 29, 7) \
+              FIFTH OP(12, 0, 4) OP(18, 1, 4) LAST0 OP(24, 2, 4) OP(30, 3, 4) LAST1              \
               WEFT_COL(OP, 13, 19, 25, 31, 5)
 
 // sums[i * 6 + j], in vectors: the square of two rows and two columns, over `steps` steps.
