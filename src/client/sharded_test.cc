@@ -59,10 +59,14 @@ Result<ExecuteResult> CallOn(LoadedExecutable& program,
   return program.Execute(request);
 }
 
-TEST(Sharded, WholeProgram) {
+std::unique_ptr<Client> MakeTwoDevices() {
   ClientOptions options;
   options.cpu_devices = 2;
-  auto client = MakeClient(options);
+  return MakeClient(options);
+}
+
+TEST(Sharded, WholeProgram) {
+  auto client = MakeTwoDevices();
   CompileRequest request;
   request.num_partitions = 2;
   request.use_spmd_partitioning = true;
@@ -127,9 +131,7 @@ ENTRY main {
 
 // Devices of the region stand in another order than the program's.
 TEST(Sharded, ManualComputationInAnotherOrder) {
-  ClientOptions options;
-  options.cpu_devices = 2;
-  auto client = MakeClient(options);
+  auto client = MakeTwoDevices();
   CompileRequest request;
   request.num_partitions = 2;
   auto program = CompileText(*client, R"(HloModule order, num_partitions=2
@@ -157,9 +159,7 @@ ENTRY main {
 
 // What has no part on one device is an error that says so.
 TEST(Sharded, WhatHasNoParts) {
-  ClientOptions options;
-  options.cpu_devices = 2;
-  auto client = MakeClient(options);
+  auto client = MakeTwoDevices();
   CompileRequest request;
   request.num_partitions = 2;
   auto program = Executable::Compile(*client, "hlo", R"(HloModule ids, num_partitions=2
@@ -171,9 +171,7 @@ ENTRY main { ROOT id = u32[] partition-id() })",
 }
 
 TEST(Sharded, Replicas) {
-  ClientOptions options;
-  options.cpu_devices = 2;
-  auto client = MakeClient(options);
+  auto client = MakeTwoDevices();
   CompileRequest request;
   request.num_replicas = 2;
   auto program = CompileText(*client, R"(HloModule replicas, replica_count=2
@@ -193,9 +191,7 @@ ENTRY main {
 
 // All devices of a tiny program take turns on the caller's thread, whether they meet or not.
 TEST(Sharded, TinyProgramsRunHere) {
-  ClientOptions options;
-  options.cpu_devices = 2;
-  auto client = MakeClient(options);
+  auto client = MakeTwoDevices();
   CompileRequest request;
   request.num_replicas = 2;
   for (std::string_view root :
@@ -220,9 +216,7 @@ ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] )",
 
 // Results have memory of their own, one that is a parameter too, on every device.
 TEST(Sharded, TinyResultsAreNobodyElses) {
-  ClientOptions options;
-  options.cpu_devices = 2;
-  auto client = MakeClient(options);
+  auto client = MakeTwoDevices();
   CompileRequest request;
   request.num_replicas = 2;
   auto program = CompileText(*client,

@@ -55,8 +55,11 @@ class Memory {
   int64_t arena_bytes() const { return arena_bytes_; }
 
  private:
+  // Slots of a moment, which is a position in the order: what an instruction reads, and what it
+  // writes.
+  enum Slot : int32_t { kReadSlot, kWriteSlot, kSlotsOfMoment };
   struct Segment {
-    int32_t begin, end;  // inclusive
+    int32_t begin, end;  // slots, inclusive
     MemValue value;      // whose it is, in a group of several
   };
   struct Value {

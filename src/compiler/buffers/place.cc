@@ -37,16 +37,18 @@ struct Memory::Room {
 
   // The lowest place where nothing that lives at the same time lies; -1: there is none.
   int64_t Find(const Memory& memory, int64_t wanted, const std::vector<Segment>& live) const {
-    const int32_t kMoment = 2;  // slots: what one instruction reads and writes lies apart
+    // What one instruction reads and what it writes lies apart.
     const bool is_plain = memory.scopes_.empty();
     int64_t at = 0;
     for (const Item& other : items) {
       if (at + wanted <= other.offset) break;
       if (other.offset + other.bytes <= at) continue;
       const std::vector<Segment>& theirs = *other.live;
-      const bool is_apart = theirs.back().end / kMoment < live.front().begin / kMoment ||
-                            theirs.front().begin / kMoment > live.back().end / kMoment;
-      if ((is_plain && is_apart) || !memory.Overlap(theirs, live, kMoment)) continue;
+      const bool is_apart =
+          theirs.back().end / Memory::kSlotsOfMoment <
+              live.front().begin / Memory::kSlotsOfMoment ||
+          theirs.front().begin / Memory::kSlotsOfMoment > live.back().end / Memory::kSlotsOfMoment;
+      if ((is_plain && is_apart) || !memory.Overlap(theirs, live, Memory::kSlotsOfMoment)) continue;
       at = other.offset + other.bytes;
     }
     return buffer < 0 || at + wanted <= bytes ? at : -1;

@@ -3,6 +3,7 @@
 // the state in registers.
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/str.h"
 #include "compiler/analysis/trip_count.h"
 #include "compiler/lower/cpu/elementwise_loop.h"
@@ -106,6 +107,9 @@ Decision MatchInterchangedLoop(Subject& subject) {
   if (elements < kLeastElements) return Refuse("its arrays are small");
   program::InterchangeCost cost =
       CostOfInterchange(RoundsOf(loop, found, *trips, subject.cx.target), subject.cx.target);
+  VLOG("cpu", 3) << "loop interchange of " << loop.name() << ": " << cost.inside
+                 << " cycles a vector and round, " << cost.vectors << " vectors at once; as it is "
+                 << cost.outermost;
   if (cost.inside > kSameCost * cost.outermost) {
     return Refuse("a round waits for the one before longer than its arrays take to be read");
   }
