@@ -148,6 +148,7 @@ int64_t InvariantLoads(const FunctionContext& cx, const program::WhileStep& loop
     for (const program::Instr& instr : kernel.code) {
       if (Info(instr.op).cls == program::OpClass::kControl) return;  // straight code alone
       if (instr.op != program::Op::kLoad || !kernel.value(instr.args[0]).is_constant) continue;
+      if (instr.memory >= kernel.num_params) continue;  // an array of the kernel's own
       BufferId buffer = Resolve(cx.program, step.uses[instr.memory].slice).buffer;
       const std::vector<BufferId>& far = cx.region->pointers;
       bool outlives = std::find(far.begin(), far.end(), buffer) != far.end();
