@@ -21,7 +21,7 @@ def root_of(parent, x):
   return lax.while_loop(lambda x: parent[x] != x, lambda x: parent[x], x)
 
 
-@spelling("union_find")
+@spelling("joined_sets")
 def fori_at_set():
   def f(edges):
     def join(k, parent):
@@ -31,7 +31,7 @@ def fori_at_set():
   return f, edges()
 
 
-@spelling("union_find")
+@spelling("joined_sets")
 def scan_cond():
   def f(edges):
     def join(parent, edge):
@@ -42,7 +42,7 @@ def scan_cond():
   return f, edges()
 
 
-@spelling("union_find")
+@spelling("joined_sets")
 def flat_while():
   def f(edges):
     def step(state):
@@ -113,7 +113,7 @@ def series():
   return numbers(120), np.roll(numbers(120), 5) * np.float32(1.1)
 
 
-@spelling("time_warping")
+@spelling("time_warping", tolerance=1e-5)
 def table_of_cells():
   def f(x, y):
     n = x.shape[0]
@@ -126,7 +126,7 @@ def table_of_cells():
   return f, series()
 
 
-@spelling("time_warping")
+@spelling("time_warping", tolerance=1e-5)
 def scan_of_scans():
   def f(x, y):
     def row(above, xi):
@@ -141,7 +141,7 @@ def scan_of_scans():
   return f, series()
 
 
-@spelling("time_warping")
+@spelling("time_warping", tolerance=1e-5)
 def nested_fori_slices():
   def f(x, y):
     n = x.shape[0]
@@ -298,7 +298,7 @@ def stream():
   return (numbers(6000),)
 
 
-@spelling("ring_buffer")
+@spelling("ring_buffer", tolerance=1e-5)
 def scan_at_set():
   def f(x):
     def step(s, value):
@@ -309,7 +309,7 @@ def scan_at_set():
   return f, stream()
 
 
-@spelling("ring_buffer")
+@spelling("ring_buffer", tolerance=1e-5)
 def scan_rolled():
   def f(x):
     def step(s, value):
@@ -320,7 +320,7 @@ def scan_rolled():
   return f, stream()
 
 
-@spelling("ring_buffer")
+@spelling("ring_buffer", tolerance=1e-5)
 def fori_modulo():
   def f(x):
     def step(i, s):
@@ -331,7 +331,7 @@ def fori_modulo():
   return f, stream()
 
 
-@spelling("ring_buffer")
+@spelling("ring_buffer", tolerance=1e-5)
 def fori_wrapped_where():
   def f(x):
     def step(i, s):
@@ -406,7 +406,7 @@ def plate():
   return (numbers(96, 96),)
 
 
-@spelling("jacobi")
+@spelling("plate", tolerance=1e-5)
 def inner_at_set():
   def f(u):
     def step(_, u):
@@ -415,7 +415,7 @@ def inner_at_set():
   return f, plate()
 
 
-@spelling("jacobi")
+@spelling("plate", tolerance=1e-5)
 def rolled_where():
   def f(u):
     n = u.shape[0]
@@ -428,7 +428,7 @@ def rolled_where():
   return f, plate()
 
 
-@spelling("jacobi")
+@spelling("plate", tolerance=1e-5)
 def padded_scan():
   def f(u):
     edge = u * (1 - jnp.pad(jnp.ones((94, 94)), 1))
@@ -439,7 +439,7 @@ def padded_scan():
   return f, plate()
 
 
-@spelling("jacobi")
+@spelling("plate", tolerance=1e-5)
 def while_update_slice():
   def f(u):
     def step(s):
@@ -458,7 +458,7 @@ def bands():
   return a, np.full(2000, 2.5, np.float32), c, np.cos(np.arange(2000, dtype=np.float32))
 
 
-@spelling("thomas")
+@spelling("thomas", tolerance=1e-5)
 def scan_both_ways():
   def f(a, b, c, d):
     def down(s, row):
@@ -474,7 +474,7 @@ def scan_both_ways():
   return f, bands()
 
 
-@spelling("thomas")
+@spelling("thomas", tolerance=1e-5)
 def fori_in_place():
   def f(a, b, c, d):
     n = a.shape[0]
@@ -487,7 +487,7 @@ def fori_in_place():
   return f, bands()
 
 
-@spelling("thomas")
+@spelling("thomas", tolerance=1e-5)
 def fori_carried():
   def f(a, b, c, d):
     n = a.shape[0]
@@ -517,7 +517,7 @@ def nearest(x, c):
   return jnp.argmin(((x[:, None] - c[None]) ** 2).sum(-1), axis=1)
 
 
-@spelling("k_means")
+@spelling("k_means", tolerance=1e-5)
 def one_hot_product():
   def f(x, c):
     member = jax.nn.one_hot(nearest(x, c), 8)
@@ -525,7 +525,7 @@ def one_hot_product():
   return f, points()
 
 
-@spelling("k_means")
+@spelling("k_means", tolerance=1e-5)
 def segment_sums():
   def f(x, c):
     k = nearest(x, c)
@@ -534,7 +534,7 @@ def segment_sums():
   return f, points()
 
 
-@spelling("k_means")
+@spelling("k_means", tolerance=1e-5)
 def fori_point_by_point():
   def f(x, c):
     def point(i, s):
@@ -546,7 +546,7 @@ def fori_point_by_point():
   return f, points()
 
 
-@spelling("k_means")
+@spelling("k_means", tolerance=1e-5)
 def vmapped_masks():
   def f(x, c):
     k = nearest(x, c)
@@ -604,7 +604,7 @@ def starts():
   return (np.arange(1, 2001, dtype=np.int32),)
 
 
-@spelling("collatz")
+@spelling("steps_to_one")
 def vmapped_while():
   def f(x):
     def steps(n):
@@ -614,7 +614,7 @@ def vmapped_while():
   return f, starts()
 
 
-@spelling("collatz")
+@spelling("steps_to_one")
 def masked_while():
   def f(x):
     def step(s):
@@ -625,7 +625,7 @@ def masked_while():
   return f, starts()
 
 
-@spelling("collatz")
+@spelling("steps_to_one")
 def number_by_number():
   def f(x):
     def one(i, out):
@@ -635,7 +635,7 @@ def number_by_number():
   return f, starts()
 
 
-@spelling("collatz")
+@spelling("steps_to_one")
 def mapped():
   def f(x):
     def steps(n):
@@ -652,7 +652,7 @@ def filtered():
   return numbers(8192), numbers(15)
 
 
-@spelling("taps")
+@spelling("taps", tolerance=1e-5)
 def fori_slices():
   def f(x, w):
     n = x.shape[0] - w.shape[0] + 1
@@ -660,7 +660,7 @@ def fori_slices():
   return f, filtered()
 
 
-@spelling("taps")
+@spelling("taps", tolerance=1e-5)
 def gathered_windows():
   def f(x, w):
     n = x.shape[0] - w.shape[0] + 1
@@ -668,7 +668,7 @@ def gathered_windows():
   return f, filtered()
 
 
-@spelling("taps")
+@spelling("taps", tolerance=1e-5)
 def mapped_dots():
   def f(x, w):
     n = x.shape[0] - w.shape[0] + 1
@@ -676,7 +676,7 @@ def mapped_dots():
   return f, filtered()
 
 
-@spelling("taps")
+@spelling("taps", tolerance=1e-5)
 def two_loops():
   def f(x, w):
     n = x.shape[0] - w.shape[0] + 1
@@ -689,7 +689,7 @@ def two_loops():
 # Powers of a matrix by squaring.
 
 
-@spelling("matrix_power")
+@spelling("matrix_power", tolerance=1e-3)
 def fori_bits():
   def f(a):
     def step(k, s):
@@ -699,7 +699,7 @@ def fori_bits():
   return f, (np.linalg.qr(numbers(12, 12))[0].astype(np.float32),)
 
 
-@spelling("matrix_power")
+@spelling("matrix_power", tolerance=1e-3)
 def while_cond():
   def f(a):
     def step(s):
@@ -709,7 +709,7 @@ def while_cond():
   return f, (np.linalg.qr(numbers(12, 12))[0].astype(np.float32),)
 
 
-@spelling("matrix_power")
+@spelling("matrix_power", tolerance=1e-3)
 def scan_of_bits():
   def f(a):
     def step(power, bit):
@@ -784,7 +784,7 @@ def least_by_scan():
 # A walk by random steps.
 
 
-@spelling("random_walk")
+@spelling("normal_walk", tolerance=1e-5)
 def scan_of_keys():
   def f(seed):
     def step(at, key):
@@ -794,7 +794,7 @@ def scan_of_keys():
   return f, (np.int32(7),)
 
 
-@spelling("random_walk")
+@spelling("normal_walk", tolerance=1e-5)
 def fori_split_before():
   def f(seed):
     keys = jax.random.split(jax.random.key(seed), 300)
@@ -806,7 +806,7 @@ def fori_split_before():
   return f, (np.int32(7),)
 
 
-@spelling("random_walk")
+@spelling("normal_walk", tolerance=1e-5)
 def while_split_before():
   def f(seed):
     keys = jax.random.split(jax.random.key(seed), 300)
