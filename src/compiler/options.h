@@ -82,8 +82,7 @@ struct CompileOptions {
     v("optimize.async_call_work", optimize.async_call_work, kOutput,
       "Work, of about a quarter of a nanosecond, from which on an asynchronous call (async-start, "
       "compute_on) has a thread of its own; -1: as much as waking one is worth. Lower it to see "
-      "small "
-      "ones beside others.");
+      "small ones beside others.");
     v("optimize.inline_max_instructions", optimize.inline_max_instructions, kOutput,
       "Calls are left alone once inlining has made the module this large. Lower it when programs "
       "that call one function from many places take long to compile.");
@@ -110,6 +109,13 @@ struct CompileOptions {
     v("collectives.link", collectives.link, kOutput,
       "Collectives of CPU devices take the time that a link of so many Mbit/s between them would; "
       "0: that of copying. Set it to see what a program does on machines that are connected so.");
+    FieldsOfDevices(v);
+  }
+
+ private:
+  template <class V>
+  void FieldsOfDevices(V&& v) {
+    using enum FieldRole;
     v("cpu.native", cpu.native, kOutput,
       "Programs become native code. Turn off to run them by the evaluator, for comparing.");
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,
@@ -123,8 +129,7 @@ struct CompileOptions {
       "which does not see all of their stores.");
     v("gpu.tf32", gpu.tf32, kOutput,
       "Products and convolutions of f32 may round their operands to TF32 on GPUs, unless the "
-      "program "
-      "asks for the highest precision. Turn off for full f32, at a fraction of the speed.");
+      "program asks for the highest precision. Turn off for full f32, at a fraction of the speed.");
     v("dump.dir", dump.dir, kDiagnostic,
       "Folder for the module after each pass that changed it, as 0012.simplify.hlo; empty: no "
       "dumps. Set it to see what the compiler does.");

@@ -76,8 +76,9 @@ struct Round {
 
 // nests.cc
 struct Nest {                                // what a loop or a branch works on
-  std::vector<Instruction*> numbers, flags;  // s32[] and pred[]
+  std::vector<Instruction*> numbers, flags;  // scalars of the type, and pred[]
   std::vector<Value> arrays;
+  DType type = DType::kS32;
 };
 
 template <class T>
@@ -279,6 +280,10 @@ Result<Computation*> MakeScanBody(Maker& maker, Scope& scope, const Shape& state
                                   const Round& round, size_t carries, size_t inputs,
                                   int64_t length);
 void ScanLoop(Maker& maker, Scope& scope);
+Instruction* NumberOf(Builder& b, const Nest& nest, int64_t value);
+Result<Value> NestMaskedStore(Maker& maker, Builder& b, const Nest& nest, const Value& array);
+Status CountFlat(Maker& maker, Builder& b, const Nest& nest, int level, Instruction*& counter,
+                 Instruction*& inner);
 Result<Instruction*> NestNumber(Maker& maker, Builder& b, const Nest& nest);
 Result<Instruction*> NestChoice(Maker& maker, Builder& b, const Nest& nest, int depth);
 Result<Instruction*> NestFlag(Maker& maker, Builder& b, const Nest& nest);

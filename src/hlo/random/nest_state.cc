@@ -6,6 +6,7 @@ namespace weft::hlo::random {
 // What is handed to a loop or a branch: some of it, some of it twice, and what nobody may read.
 Nest PartOfNest(Maker& maker, const Nest& nest, bool twice) {
   Nest part;
+  part.type = nest.type;
   auto some = [&](const auto& all, auto& chosen, int percent) {
     for (const auto& one : all) {
       if (maker.dice.Chance(percent)) chosen.push_back(one);
@@ -31,6 +32,7 @@ std::vector<Instruction*> LeavesOf(const Nest& nest) {
 // The same parts as elements of a tuple, from `first` on.
 Result<Nest> NestIn(Maker& maker, Builder& b, Instruction* tuple, const Nest& like, int64_t first) {
   Nest nest;
+  nest.type = like.type;
   for (size_t k = 0; k < like.numbers.size(); ++k) {
     nest.numbers.push_back(TRY(b.GetTupleElement(tuple, first++)));
   }

@@ -14,8 +14,12 @@ constexpr int64_t kNestRounds[] = {6, 4, 3};
 constexpr int kNestLevels = 3;
 constexpr int64_t kNestElements = 120;  // of an array
 
-Instruction* Number(Builder& b, int64_t value) {
-  return b.ScalarConstant(DType::kS32, static_cast<double>(value));
+// Elements of a long one, and rounds of a loop over it: more than narrow numbers can say.
+constexpr int64_t kManyElements = 330;
+
+int64_t AtMost(DType type, int64_t value) {
+  int bits = BitWidth(type) - IsSigned(type);
+  return bits < 32 ? std::min(value, (int64_t{1} << bits) - 1) : value;
 }
 
 }  // namespace
@@ -23,16 +27,18 @@ Instruction* Number(Builder& b, int64_t value) {
 // One more number, made of those there are.
 Result<Instruction*> NestNumber(Maker& maker, Builder& b, const Nest& nest) {
   Instruction *x = PickOne(maker.dice, nest.numbers), *y = PickOne(maker.dice, nest.numbers);
-  Instruction* few = Number(b, maker.dice.Between(-2, 5));
+  Instruction* few = NumberOf(b, nest, maker.dice.Between(-2, 5));
   switch (maker.dice.Below(11)) {
     case 0: return b.Add(Op::kAdd, {x, y});
     case 1: return b.Add(Op::kSubtract, {x, y});
     case 2: return b.Add(Op::kAdd, {x, few});
     case 3: return b.Add(maker.dice.Chance(50) ? Op::kMinimum : Op::kMaximum, {x, few});
     case 4: return b.Add(maker.dice.Chance(50) ? Op::kMinimum : Op::kMaximum, {x, y});
-    case 5: return b.Add(Op::kAnd, {x, Number(b, maker.dice.Between(1, 7))});
-    case 6: return b.Add(Op::kShiftRightArithmetic, {x, Number(b, 1)});
-    case 7: return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, maker.dice.Between(0, 6))});
+    case 5: return b.Add(Op::kAnd, {x, NumberOf(b, nest, maker.dice.Between(1, 7))});
+    case 6: return b.Add(Op::kShiftRightArithmetic, {x, NumberOf(b, nest, 1)});
+    case 7:
+      return b.Add(Op::kClamp,
+                   {NumberOf(b, nest, 0), x, NumberOf(b, nest, maker.dice.Between(0, 6))});
     case 8:
       if (!nest.flags.empty()) return b.Add(Op::kSelect, {PickOne(maker.dice, nest.flags), x, y});
       return b.Add(Op::kMultiply, {x, few});
@@ -46,7 +52,7 @@ Result<Instruction*> NestNumber(Maker& maker, Builder& b, const Nest& nest) {
     }
     default: {  // an element of an array
       for (const Value& v : nest.arrays) {
-        if (v.dtype() != DType::kS32 || v.shape().rank() != 1) continue;
+        if (v.dtype() != nest.type || v.shape().rank() != 1) continue;
         DynamicSliceAttrs attrs;
         attrs.dynamic_slice_sizes = {1};
         Instruction* place = TRY(NestPlace(maker, b, nest, v.shape().dim(0)));
@@ -62,7 +68,8 @@ Result<Instruction*> NestChoice(Maker& maker, Builder& b, const Nest& nest, int 
   auto small = [&]() -> Result<Instruction*> {
     Instruction* x = PickOne(maker.dice, nest.numbers);
     if (maker.dice.Chance(40)) return x;
-    return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, maker.dice.Between(1, 9))});
+    return b.Add(Op::kClamp,
+                 {NumberOf(b, nest, 0), x, NumberOf(b, nest, maker.dice.Between(1, 9))});
   };
   Instruction *x = TRY(small()), *y = TRY(small());
   if (depth == 0) return b.Add(maker.dice.Chance(50) ? Op::kAdd : Op::kSubtract, {x, y});
@@ -88,20 +95,21 @@ Result<Instruction*> NestFlag(Maker& maker, Builder& b, const Nest& nest) {
   }
   Instruction* x = PickOne(maker.dice, nest.numbers);
   Instruction* y = maker.dice.Chance(50) ? PickOne(maker.dice, nest.numbers)
-                                         : Number(b, maker.dice.Between(-1, 6));
+                                         : NumberOf(b, nest, maker.dice.Between(-1, 6));
   return b.Compare(x, y, maker.dice.Of(kDirections));
 }
 
 // Where in `size` elements: as it is, from the end where negative, or brought into range.
 Result<Instruction*> NestPlace(Maker& maker, Builder& b, const Nest& nest, int64_t size) {
-  Instruction *x = PickOne(maker.dice, nest.numbers), *all = Number(b, size);
+  Instruction *x = PickOne(maker.dice, nest.numbers), *all = NumberOf(b, nest, size);
   switch (maker.dice.Below(4)) {
     case 0: {
-      Instruction* below = TRY(b.Compare(x, Number(b, 0), Direction::kLt));
+      Instruction* below = TRY(b.Compare(x, NumberOf(b, nest, 0), Direction::kLt));
       return b.Add(Op::kSelect, {below, TRY(b.Add(Op::kAdd, {x, all})), x});
     }
-    case 1: return b.Add(Op::kClamp, {Number(b, 0), x, Number(b, size - 1)});
-    case 2: return b.Add(Op::kSubtract, {TRY(b.Add(Op::kSubtract, {all, x})), Number(b, 1)});
+    case 1: return b.Add(Op::kClamp, {NumberOf(b, nest, 0), x, NumberOf(b, nest, size - 1)});
+    case 2:
+      return b.Add(Op::kSubtract, {TRY(b.Add(Op::kSubtract, {all, x})), NumberOf(b, nest, 1)});
     default: return x;
   }
 }
@@ -129,6 +137,7 @@ Result<Value> NestElements(Maker& maker, Builder& b, const Value& x, const Value
 // The array with a row of it, or of another one like it, changed at some place.
 Result<Value> NestUpdate(Maker& maker, Builder& b, const Nest& nest, const Value& array) {
   int64_t rank = array.shape().rank(), size = rank > 0 ? array.shape().dim(0) : 0;
+  if (rank > 0 && maker.dice.Chance(25)) return NestMaskedStore(maker, b, nest, array);
   std::vector<Value> alike;
   for (const Value& v : nest.arrays) {
     if (HaveSameShape(v, array)) alike.push_back(v);
@@ -143,13 +152,13 @@ Result<Value> NestUpdate(Maker& maker, Builder& b, const Nest& nest, const Value
   auto row = [&]() -> Result<Value> {
     const Value from = PickOne(maker.dice, alike);
     std::vector<Instruction*> operands = {from.at, TRY(NestPlace(maker, b, nest, size))};
-    for (int64_t d = 1; d < rank; ++d) operands.push_back(Number(b, 0));
+    for (int64_t d = 1; d < rank; ++d) operands.push_back(NumberOf(b, nest, 0));
     return Value{TRY(b.Add(Op::kDynamicSlice, operands, attrs)), from.known};
   };
   Value one = TRY(row());
   if (maker.dice.Chance(70)) one = TRY(NestElements(maker, b, one, TRY(row())));
   std::vector<Instruction*> operands = {array.at, one.at, TRY(NestPlace(maker, b, nest, size))};
-  for (int64_t d = 1; d < rank; ++d) operands.push_back(Number(b, 0));
+  for (int64_t d = 1; d < rank; ++d) operands.push_back(NumberOf(b, nest, 0));
   Instruction* updated = TRY(b.Add(Op::kDynamicUpdateSlice, operands, NoAttrs{}));
   if (!nest.flags.empty() && maker.dice.Chance(25)) {  // or not
     Shape shape = ArrayShape(DType::kPred, array.shape().dims());
@@ -165,10 +174,10 @@ Status NestRound(Maker& maker, Scope& scope, Nest& nest, int level, int64_t acti
     Builder b = scope.builder();
     int64_t action = maker.dice.Below(100);
     if (action < 12) {
+      int64_t lowest = IsSigned(nest.type) ? maker.dice.Between(-9, 0) : 0;
       Instruction* choice =
           TRY(NestChoice(maker, b, nest, static_cast<int>(maker.dice.Between(1, 3))));
-      nest.numbers.push_back(
-          TRY(b.Add(Op::kMaximum, {choice, Number(b, maker.dice.Between(-9, 0))})));
+      nest.numbers.push_back(TRY(b.Add(Op::kMaximum, {choice, NumberOf(b, nest, lowest)})));
     } else if (action < 35) {
       nest.numbers.push_back(TRY(NestNumber(maker, b, nest)));
     } else if (action < 45) {
@@ -185,41 +194,60 @@ Status NestRound(Maker& maker, Scope& scope, Nest& nest, int level, int64_t acti
   return {};
 }
 
+namespace {
+
+// When a loop ends.
+struct NestEnd {
+  bool down, recheck, early;
+  int64_t most;  // rounds
+};
+
+Result<Computation*> NestCondition(Maker& maker, Scope& scope, const Nest& nest, const Shape& state,
+                                   const NestEnd& ends) {
+  Scope condition = NewScope(maker, scope, "condition");
+  Builder c = condition.builder();
+  Instruction* seen = TRY(c.Parameter(0, state));
+  Instruction* end = TRY(c.GetTupleElement(seen, 1));
+  if (ends.recheck) end = TRY(c.Add(Op::kMinimum, {end, NumberOf(c, nest, ends.most)}));
+  Instruction* count = TRY(c.GetTupleElement(seen, 0));
+  Instruction* more = ends.down ? TRY(c.Compare(count, NumberOf(c, nest, 0), Direction::kGe))
+                                : TRY(c.Compare(count, end, Direction::kLt));
+  Nest asked = TRY(NestIn(maker, c, seen, nest, 2));
+  if (ends.early) more = TRY(c.Add(Op::kAnd, {more, TRY(NestFlag(maker, c, asked))}));
+  condition.computation->set_root(more);
+  return condition.computation;
+}
+
+}  // namespace
+
 // Counts up to a bound, or down from it: a constant, or a number of what is around the loop.
 Status NestLoop(Maker& maker, Scope& scope, Nest& nest, int level) {
-  const int64_t most = kNestRounds[level];
+  const bool is_long = level == 0 && maker.dice.Chance(8), flat = maker.dice.Chance(20);
+  const int64_t most = is_long ? AtMost(nest.type, kManyElements) : kNestRounds[level];
   Builder b = scope.builder();
   Nest given = PartOfNest(maker, nest, true);
   Instruction* bound =
-      Number(b, maker.dice.Chance(30) ? maker.dice.Below(2) : maker.dice.Between(0, most));
-  bool dynamic = maker.dice.Chance(50), down = maker.dice.Chance(30),
-       recheck = maker.dice.Chance(30);
+      NumberOf(b, nest, maker.dice.Chance(30) ? maker.dice.Below(2) : maker.dice.Between(0, most));
+  bool dynamic = maker.dice.Chance(50), recheck = maker.dice.Chance(30);
+  bool down = IsSigned(nest.type) && !flat && maker.dice.Chance(30);
   if (dynamic) {
     bound = PickOne(maker.dice, nest.numbers);
     // Brought into range here, or by the condition in every round. One below the least number
     // would be the greatest.
-    if (down) bound = TRY(b.Add(Op::kMaximum, {bound, Number(b, -1)}));
-    if (!recheck || down) bound = TRY(b.Add(Op::kMinimum, {bound, Number(b, most)}));
+    if (down) bound = TRY(b.Add(Op::kMaximum, {bound, NumberOf(b, nest, -1)}));
+    if (!recheck || down) bound = TRY(b.Add(Op::kMinimum, {bound, NumberOf(b, nest, most)}));
   }
-  Instruction* start = down ? TRY(b.Add(Op::kSubtract, {bound, Number(b, 1)}))
-                            : Number(b, maker.dice.Chance(70) ? 0 : 1);
+  Instruction* start = down ? TRY(b.Add(Op::kSubtract, {bound, NumberOf(b, nest, 1)}))
+                            : NumberOf(b, nest, maker.dice.Chance(70) ? 0 : 1);
   std::vector<Instruction*> leaves = {start, bound};
   std::vector<Instruction*> parts = LeavesOf(given);
   leaves.insert(leaves.end(), parts.begin(), parts.end());
+  if (flat) leaves[2] = NumberOf(b, nest, maker.dice.Between(0, 2));  // the first of the numbers
   Instruction* init = TRY(b.Tuple(leaves));
 
-  Scope condition = NewScope(maker, scope, "condition");
-  Builder c = condition.builder();
-  Instruction* seen = TRY(c.Parameter(0, init->shape()));
-  Instruction* end = TRY(c.GetTupleElement(seen, 1));
-  if (recheck) end = TRY(c.Add(Op::kMinimum, {end, Number(c, most)}));
-  Instruction* count = TRY(c.GetTupleElement(seen, 0));
-  Instruction* more = down ? TRY(c.Compare(count, Number(c, 0), Direction::kGe))
-                           : TRY(c.Compare(count, end, Direction::kLt));
-  Nest asked = TRY(NestIn(maker, c, seen, given, 2));
   bool ends_early = maker.dice.Chance(25);
-  if (ends_early) more = TRY(c.Add(Op::kAnd, {more, TRY(NestFlag(maker, c, asked))}));
-  condition.computation->set_root(more);
+  Computation* condition =
+      TRY(NestCondition(maker, scope, given, init->shape(), {down, recheck, ends_early, most}));
 
   Scope body = NewScope(maker, scope, "body");
   body.uniform &= !dynamic && !ends_early;
@@ -231,15 +259,15 @@ Status NestLoop(Maker& maker, Scope& scope, Nest& nest, int level) {
   after.numbers.push_back(last);
   after.numbers.push_back(counter);
   TRY(NestRound(maker, body, after, level + 1, maker.dice.Between(1, 6)));
-  std::vector<Instruction*> next = {TRY(r.Add(Op::kAdd, {counter, Number(r, down ? -1 : 1)})),
-                                    last};
+  std::vector<Instruction*> next = {
+      TRY(r.Add(Op::kAdd, {counter, NumberOf(r, nest, down ? -1 : 1)})), last};
   parts = LeavesOf(NextNest(maker, now, after));
   next.insert(next.end(), parts.begin(), parts.end());
+  if (flat) TRY(CountFlat(maker, r, after, level, next[0] = counter, next[2] = now.numbers[0]));
   body.computation->set_root(TRY(r.Tuple(next)));
 
   Instruction* loop =
-      TRY(b.Add(Op::kWhile, {init},
-                WhileAttrs{.condition = condition.computation, .body = body.computation}));
+      TRY(b.Add(Op::kWhile, {init}, WhileAttrs{.condition = condition, .body = body.computation}));
   Nest results = TRY(NestIn(maker, b, loop, given, 2));
   results.numbers.push_back(TRY(b.GetTupleElement(loop, 0)));
   TakeResults(maker, nest, given, results);
@@ -252,6 +280,7 @@ Status NestBranches(Maker& maker, Scope& scope, Nest& nest, int level) {
   bool by_index = nest.flags.empty() || maker.dice.Chance(50);
   Nest given = PartOfNest(maker, nest, false);
   std::vector<Instruction*> operands = {PickOne(maker.dice, by_index ? nest.numbers : nest.flags)};
+  if (by_index) operands[0] = TRY(b.Convert(operands[0], DType::kS32));
   Instruction* tuple = TRY(b.Tuple(LeavesOf(given)));
   std::vector<Computation*> branches;
   for (int64_t k = by_index ? maker.dice.Between(1, 3) : 2; k > 0; --k) {
@@ -278,21 +307,25 @@ Status NestBranches(Maker& maker, Scope& scope, Nest& nest, int level) {
 
 void NestAny(Maker& maker, Scope& scope) {
   if (scope.depth >= 2) return;
+  constexpr DType kCounts[] = {DType::kS8,  DType::kU8,  DType::kS16, DType::kU16,
+                               DType::kU32, DType::kS64, DType::kU64};
   Nest nest;
+  if (maker.dice.Chance(50)) nest.type = maker.dice.Of(kCounts);
   for (int64_t n = maker.dice.Between(1, 3); n > 0; --n) {
-    nest.numbers.push_back(maker.Like(scope, DType::kS32, Dims(), true).at);
+    nest.numbers.push_back(maker.Like(scope, nest.type, Dims(), true).at);
   }
   if (maker.dice.Chance(50)) nest.flags.push_back(maker.Like(scope, DType::kPred, Dims(), true).at);
   for (int64_t n = maker.dice.Between(1, 4); n > 0; --n) {
     auto v = maker.Find(scope, [&](const Value& x) {
       return MayBeState(maker, x) && x.shape().elements() <= kNestElements && x.shape().rank() <= 2;
     });
-    Dimensions dims = {maker.dice.Between(1, 8)};
-    if (maker.dice.Chance(30)) dims.push_back(maker.dice.Between(1, 9));
+    bool is_long = maker.dice.Chance(20);
+    Dimensions dims = {is_long ? maker.dice.Between(100, kManyElements) : maker.dice.Between(1, 8)};
+    if (!is_long && maker.dice.Chance(30)) dims.push_back(maker.dice.Between(1, 9));
     Value array =
         v && maker.dice.Chance(50)
             ? *v
-            : maker.Fresh(scope, maker.dice.Chance(35) ? DType::kS32 : maker.AnyType(), dims);
+            : maker.Fresh(scope, maker.dice.Chance(35) ? nest.type : maker.AnyType(), dims);
     if (!MayBeState(maker, array)) array = maker.NewConstant(scope, array.shape());
     nest.arrays.push_back(array);
     if (maker.dice.Chance(40)) nest.arrays.push_back(maker.NewConstant(scope, array.shape()));
@@ -300,14 +333,15 @@ void NestAny(Maker& maker, Scope& scope) {
   // Loops that run a few rounds, mostly.
   for (Instruction*& number : nest.numbers) {
     Builder b = scope.builder();
-    auto few = b.Add(Op::kClamp, {Number(b, -3), number, Number(b, 9)});
+    Instruction* least = NumberOf(b, nest, IsSigned(nest.type) ? -3 : 0);
+    auto few = b.Add(Op::kClamp, {least, number, NumberOf(b, nest, 9)});
     if (few && maker.dice.Chance(70)) number = *few;
   }
   Nest given = nest;
   if (!NestLoop(maker, scope, nest, 0)) return;
   if (maker.dice.Chance(30) && !NestRound(maker, scope, nest, 1, maker.dice.Between(1, 3))) return;
   for (size_t k = given.numbers.size(); k < nest.numbers.size(); ++k) {
-    maker.Push(scope, nest.numbers[k], maker.Unknown(DType::kS32));
+    maker.Push(scope, nest.numbers[k], maker.Unknown(nest.type));
   }
   for (size_t k = given.flags.size(); k < nest.flags.size(); ++k) {
     maker.Push(scope, nest.flags[k], maker.Unknown(DType::kPred));

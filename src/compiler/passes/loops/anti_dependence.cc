@@ -6,6 +6,7 @@
 
 #include "compiler/passes/loops/loop_distributor.h"
 #include "compiler/passes/simplify/simplify_rules.h"
+#include "program/kernel.h"
 
 namespace weft::compiler {
 
@@ -40,8 +41,9 @@ bool LoopDistributor::IsBeyond(int64_t place) const {
 bool LoopDistributor::IsAway(const Instruction& x, bool negated) {
   constexpr int64_t kFar = std::numeric_limits<int32_t>::max() / 2;
   bool least_zero = negated == reversed_from_.has_value();
+  if (!program::FitsInteger(2 * kFar, x.shape().dtype())) return false;
   if (std::optional<int64_t> known = IntegerValue(x)) {
-    return (least_zero ? *known >= 0 : *known <= 0) && std::abs(*known) <= kFar;
+    return (least_zero ? *known >= 0 : *known <= 0) && std::abs(*known) <= kFar && rows_ <= kFar;
   }
   if (!IsOneNumber(x) || !IsSame(x) || rows_ > kFar) return false;
   checks_.push_back({&x, least_zero ? hlo::Direction::kGe : hlo::Direction::kLe, 0});

@@ -17,6 +17,7 @@
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
+#include "program/kernel.h"
 
 namespace weft::compiler {
 namespace {
@@ -55,18 +56,24 @@ std::optional<int64_t> AddedTo(const Instruction& i, const Loop& loop, int64_t k
   return std::nullopt;
 }
 
-// The first number that counter k does not reach, where `ends` says that this was its last one.
-std::optional<int64_t> EndOf(const Instruction& ends, const Loop& loop, int64_t k) {
+// The first number that counter k, which is at least `least`, does not reach, where `ends` says
+// that this was its last one. Neither it nor what is compared wraps around on the way there.
+std::optional<int64_t> EndOf(const Instruction& ends, const Loop& loop, int64_t k, int64_t least) {
   if (ends.op() != Op::kCompare || !IsSigned(ends.operand(0)->shape().dtype())) return std::nullopt;
+  DType dtype = ends.operand(0)->shape().dtype();
   std::optional<int64_t> added = AddedTo(*ends.operand(0), loop, k);
   std::optional<int64_t> limit = Number(*ends.operand(1));
   if (!added || !limit) return std::nullopt;
+  int64_t end = *limit - *added + 1;
   switch (ends.attrs<hlo::CompareAttrs>().direction) {
     case Direction::kEq:
-    case Direction::kGe: return *limit - *added + 1;
-    case Direction::kGt: return *limit - *added + 2;
+    case Direction::kGe: break;
+    case Direction::kGt: ++end; break;
     default: return std::nullopt;
   }
+  bool fits = program::FitsInteger(end, dtype) && program::FitsInteger(least + *added, dtype) &&
+              program::FitsInteger(end - 1 + *added, dtype);
+  return fits ? std::optional(end) : std::nullopt;
 }
 
 // Elements that are as they were, unless `ends`, where a constant is added to them.
@@ -87,10 +94,11 @@ std::optional<Nest> FindNest(const Loop& loop) {
     const Instruction& next = *loop.Next(k);
     if (next.op() != Op::kSelect || !next.shape().IsScalar()) continue;
     std::optional<int64_t> restart = Number(*next.operand(1));
-    std::optional<int64_t> end = EndOf(*next.operand(0), loop, k);
     const Instruction* first = loop.Init(k);
     std::optional<int64_t> start = first != nullptr ? Number(*first) : std::nullopt;
-    if (!restart || !end || !start || AddedTo(*next.operand(2), loop, k) != 1) continue;
+    if (!restart || !start || AddedTo(*next.operand(2), loop, k) != 1) continue;
+    std::optional<int64_t> end = EndOf(*next.operand(0), loop, k, std::min(*start, *restart));
+    if (!end) continue;
     if (*start >= *end || *restart >= *end || !std::in_range<int32_t>(*end)) continue;
     Nest nest{loop, k, *end, *restart, OuterElements(loop, *next.operand(0))};
     // The condition is the same in all iterations of the inner loop.

@@ -27,7 +27,10 @@ bool HaveSameStarts(std::span<Instruction* const> a, std::span<Instruction* cons
   if (a.size() != z.size()) return false;
   for (size_t d = 0; d < a.size(); ++d) {
     std::optional<int64_t> x = IntegerValue(*a[d]), y = IntegerValue(*z[d]);
-    if (a[d] != z[d] && !(x && x == y)) return false;
+    // Numbers of 64 bits without a sign may be beyond those with one.
+    bool same =
+        x && x == y && IsUnsigned(a[d]->shape().dtype()) == IsUnsigned(z[d]->shape().dtype());
+    if (a[d] != z[d] && !same) return false;
   }
   return true;
 }

@@ -105,6 +105,7 @@ std::optional<Extent> ExtentOf(const Instruction& update) {
     if (part.dim(d) == whole.dim(d)) continue;
     std::optional<int64_t> start = IntegerValue(*update.operand(2 + d));
     if (extent || !start || part.dim(d) == 0) return std::nullopt;
+    if (update.operand(2 + d)->shape().dtype() == DType::kU64 && *start < 0) return std::nullopt;
     int64_t begin = std::clamp<int64_t>(*start, 0, whole.dim(d) - part.dim(d));
     extent = Extent{d, begin, begin + part.dim(d)};
   }
