@@ -31,10 +31,6 @@ constexpr SearchOptions kQuickSearch = {
     .blocks = 1'000'000, .pairs = 20'000'000, .states = 4'000, .window_states = 20'000};
 // Of a module: a few seconds of compile time.
 constexpr int64_t kUnrolledInstructions = program::WorkBounds::kVisits;
-// What products of a device reach of f32_flops with vectors of 512 bits: a guess of two products a
-// cycle at 2.5 GHz, 160 GFLOP/s a core, of which eight devices on two cores get 73 to 93 each. With
-// vectors of 128 bits they get what is guessed.
-constexpr double kShareOfWideVectors = 0.5;
 constexpr double kMemoryGrowth = 1.25;  // of a computation's peak, and two transfers' results
 
 }  // namespace
@@ -46,7 +42,9 @@ Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& op
   device.bytes_per_second /= share;
   device.f32_flops /= share;
   device.bf16_matrix_flops /= share;
-  if (target.vector_bits >= 512) device.f32_flops *= kShareOfWideVectors;
+  // f32_flops guesses two products a cycle at 2.5 GHz. With 512 bits that is 160 GFLOP/s a core, of
+  // which eight devices on two cores get 73 to 93; with 128 they get what is guessed.
+  if (target.vector_bits >= 512) device.f32_flops /= 2;
   // Devices that share a core take turns.
   device.launch_seconds *= std::max(share / static_cast<double>(target.cores), 1.0);
   Machine machine = MachineOf(device);
