@@ -5,7 +5,8 @@
 
 A small transformer of f32 (each block under jax.checkpoint, gradient descent), its weights cut over 8 devices (fsdp), over heads and hidden units (tp) or
 both ways (fsdp_tp); layers unrolled or scanned (fsdp_scan). Each way has a process of its own: without a link, which is what computing takes, and with one,
-collectives asynchronous and not. The processes step in turns, one at a time, so that what else runs on the machine meets all of them; printed are medians.
+collectives asynchronous and not. The processes step in turns, one at a time, so that what else runs on the machine meets all of them; printed are medians,
+and processor time over cores (cpu): of an asynchronous step what it computes, however it waits and whoever else runs.
 What the wire takes are the bytes of the program by the link, as its order has it. The simulated link sleeps and computes nothing (`weft help options`:
 collectives.link). --balance R: the link at which the wire takes R times as long as computing, as measured.
 
@@ -103,9 +104,9 @@ def serve(kind, sizes):
     for line in sys.stdin:
         if line.strip() == "end":
             break
-        at = time.perf_counter()
+        at, worked = time.perf_counter(), time.process_time()
         out = jax.block_until_ready(compiled(*arguments))
-        print(time.perf_counter() - at, flush=True)
+        print(json.dumps([time.perf_counter() - at, time.process_time() - worked]), flush=True)
     sums = [float(np.abs(np.asarray(leaf, np.float64)).sum()) for leaf in jax.tree.leaves(out)]
     print(json.dumps({"sums": sums, "temp": getattr(compiled.memory_analysis(), "temp_size_in_bytes", None)}), flush=True)
 
@@ -125,7 +126,7 @@ class Way:
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([sys.executable, __file__, "--one", kind, "--tokens", str(a.tokens), "--layers", str(a.layers)], env=env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)  # fmt: skip
-        self.times = []
+        self.times, self.worked = [], []
 
     def said(self):
         self.errors.seek(0)
@@ -140,10 +141,15 @@ class Way:
     def step(self):
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
-        self.times.append(self.read())
+        seconds, worked = self.read()
+        self.times.append(seconds)
+        self.worked.append(worked / len(os.sched_getaffinity(0)))
 
     def median(self):
         return statistics.median(self.times)
+
+    def cpu(self):
+        return statistics.median(self.worked)
 
     def end(self):
         self.process.stdin.write("end\n")
@@ -178,6 +184,7 @@ def measure(kind, a):
             way.read()
         way.step()
         way.times.clear()
+        way.worked.clear()
     begin = time.perf_counter()
     while len(ways["async"].times) < 5 or (time.perf_counter() - begin < a.seconds and len(ways["async"].times) < 50):
         for way in ways.values():
@@ -186,7 +193,8 @@ def measure(kind, a):
     compute, wire, sync, overlapped = ways["alone"].median(), wire_seconds(ways["async"].said()), ways["sync"].median(), ways["async"].median()
     worst = max(abs(x - y) / max(abs(x), 1e-30) for x, y in zip(ends["sync"]["sums"], ends["async"]["sums"]))
     return {"step": kind, "link_mbit": link, "compute": compute, "wire": wire, "sync": sync, "async": overlapped, "of_larger": overlapped / max(compute, wire),
-            "faster": sync / overlapped, "best_async": min(ways["async"].times), "rounds": len(ways["async"].times), "temp_sync": ends["sync"]["temp"],
+            "faster": sync / overlapped, "best_async": min(ways["async"].times), "compute_cpu": ways["alone"].cpu(), "async_cpu": ways["async"].cpu(),
+            "rounds": len(ways["async"].times), "temp_sync": ends["sync"]["temp"],
             "temp_async": ends["async"]["temp"], "differ": worst}  # fmt: skip
 
 
@@ -231,12 +239,12 @@ def main():
     if a.model:
         return models(a)
     rows = []
-    print(f"{'step':14} {'Mbit/s':>7} {'compute':>8} {'wire':>8} {'sync':>8} {'async':>8}  {'x larger':>8} {'x faster':>8}   (ms, medians)")
+    print(f"{'step':14} {'Mbit/s':>7} {'compute':>8} {'wire':>8} {'sync':>8} {'async':>8}  {'x larger':>8} {'x faster':>8} {'cpu':>7} {'async cpu':>9}  (ms, medians)")
     for kind in a.kinds.split(","):
         row = measure(kind, a)
         rows.append(row)
         print(f"{kind:14} {row['link_mbit']:7} {row['compute'] * 1e3:8.1f} {row['wire'] * 1e3:8.1f} {row['sync'] * 1e3:8.1f} {row['async'] * 1e3:8.1f}  "
-              f"{row['of_larger']:8.2f} {row['faster']:8.2f}   {row['rounds']} rounds, results differ by {row['differ']:.1e}", flush=True)  # fmt: skip
+              f"{row['of_larger']:8.2f} {row['faster']:8.2f} {row['compute_cpu'] * 1e3:7.1f} {row['async_cpu'] * 1e3:9.1f}  {row['rounds']} rounds, results differ by {row['differ']:.1e}", flush=True)  # fmt: skip
         if row["differ"] > 1e-4:
             sys.exit(f"{kind}: asynchronous collectives change the results")
     if a.out:

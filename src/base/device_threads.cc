@@ -1,10 +1,13 @@
 #include "base/device_threads.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/doing.h"
 #include "base/float_mode.h"
 #include "base/str.h"
+#include "base/thread_limit.h"
+#include "base/thread_pool.h"
 
 namespace weft {
 
@@ -18,7 +21,7 @@ void DeviceThreads::MakeCrews(int64_t threads) {
   for (int64_t thread = 0, d = 0; thread < threads; ++thread) {
     pieces.clear();
     for (; d < devices_ && d * threads / devices_ == thread; ++d) pieces.push_back(d);
-    crews_.push_back(std::make_unique<Fibers>(pieces));
+    crews_.push_back(std::make_unique<Fibers>(pieces, &busy_));
     for (int64_t piece : pieces) state_[static_cast<size_t>(piece)].crew = crews_.back().get();
   }
 }
@@ -30,6 +33,9 @@ Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn, KeptT
   MakeCrews(threads);
   const bool flush = FloatMode::Flushes();
   const Doing* doing = Doing::Top();
+  // A core is a device's first: helpers of one's loops would take it from the others.
+  const int cores = std::min(ThreadLimit::current(), DefaultPool().threads());
+  busy_ = static_cast<int>(threads);
   const int64_t all = threads + (beside != nullptr ? 1 : 0);
   (kept != nullptr ? *kept : own).Run(all, [&](int64_t thread) {
     if (thread == threads) {
@@ -37,12 +43,14 @@ Status DeviceThreads::RunThreads(const std::function<Status(int64_t)>& fn, KeptT
       Doing::Helping helping(doing);
       return (*beside)();
     }
+    ThreadLimit limit(cores, &busy_);
     crews_[static_cast<size_t>(thread)]->Run([&](int64_t d) {
       FloatMode mode(flush);
       Doing::Helping helping(doing);
       Status status = fn(d);
       Finish(d, status ? nullptr : &status.error());
     });
+    busy_.fetch_sub(1, std::memory_order_relaxed);
   });
   MutexLock lock(mutex_);
   if (error_) return std::unexpected(*error_);

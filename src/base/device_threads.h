@@ -81,6 +81,7 @@ class DeviceThreads {
 
   const int64_t devices_;
   std::vector<std::unique_ptr<Fibers>> crews_;  // by thread
+  std::atomic<int> busy_ = 0;                   // those of them with something to do
   std::vector<Device> state_ WEFT_GUARDED_BY(mutex_);
   // Neither finished nor waiting for others to come; and what goes on beside them.
   int64_t running_ WEFT_GUARDED_BY(mutex_);

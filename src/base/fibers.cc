@@ -95,8 +95,8 @@ struct Fibers::Fiber {
 #endif
 };
 
-Fibers::Fibers(std::span<const int64_t> pieces)
-    : caller_(std::make_unique<Fiber>()), left_(pieces.size()) {
+Fibers::Fibers(std::span<const int64_t> pieces, std::atomic<int>* busy)
+    : busy_(busy), caller_(std::make_unique<Fiber>()), left_(pieces.size()) {
   for (int64_t piece : pieces) {
     Fiber& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
     fiber.piece = piece;
@@ -131,6 +131,12 @@ void Fibers::SwitchTo(Fiber& from, Fiber& to) {
 #endif
 }
 
+void Fibers::Sleep(const std::atomic<uint32_t>& news, uint32_t seen) {
+  if (busy_ != nullptr) busy_->fetch_sub(1, std::memory_order_relaxed);
+  news.wait(seen, std::memory_order_acquire);
+  if (busy_ != nullptr) busy_->fetch_add(1, std::memory_order_relaxed);
+}
+
 // Waits until there is one; the caller's own when all others are finished.
 Fibers::Fiber* Fibers::NextReady(size_t after) {
   if (left_ == 0) return caller_.get();
@@ -143,7 +149,7 @@ Fibers::Fiber* Fibers::NextReady(size_t after) {
         return &fiber;
       }
     }
-    bell_.wait(heard, std::memory_order_acquire);
+    Sleep(bell_, heard);
   }
 }
 
@@ -189,7 +195,7 @@ void Fibers::Run(const std::function<void(int64_t)>& fn) {
 
 void Fibers::Wait(const std::atomic<uint32_t>& news, uint32_t seen) {
   if (fibers_.size() == 1) {
-    news.wait(seen, std::memory_order_acquire);
+    Sleep(news, seen);
     return;
   }
   Fiber& me = *current_;

@@ -14,7 +14,9 @@ namespace weft {
 
 class Fibers {
  public:
-  explicit Fibers(std::span<const int64_t> pieces);
+  // `busy`: how many threads like this one have something to do; this one is counted already, and
+  // is not while all of its pieces wait.
+  explicit Fibers(std::span<const int64_t> pieces, std::atomic<int>* busy = nullptr);
   ~Fibers();
   Fibers(const Fibers&) = delete;
 
@@ -35,7 +37,9 @@ class Fibers {
   void RunOne(Fiber& fiber);
   Fiber* NextReady(size_t after);
   void SwitchTo(Fiber& from, Fiber& to);
+  void Sleep(const std::atomic<uint32_t>& news, uint32_t seen);
 
+  std::atomic<int>* const busy_;
   std::atomic<uint32_t> bell_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::unique_ptr<Fiber> caller_;  // the thread's own stack

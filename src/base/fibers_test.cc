@@ -42,6 +42,24 @@ TEST(Fibers, OtherThreadsTell) {
   other.join();
 }
 
+// While all of its pieces wait a thread is not busy.
+TEST(Fibers, CountWhoIsBusy) {
+  const std::vector<int64_t> pieces = {0, 1};
+  std::atomic<int> busy = 1;
+  Fibers fibers(pieces, &busy);
+  std::vector<std::atomic<uint32_t>> news(2);
+  std::thread other([&] {
+    while (busy.load() != 0) std::this_thread::yield();
+    for (std::atomic<uint32_t>& one : news) fibers.Tell(one);
+  });
+  fibers.Run([&](int64_t piece) {
+    EXPECT_EQ(busy.load(), 1);
+    fibers.Wait(news[static_cast<size_t>(piece)], 0);
+    EXPECT_EQ(busy.load(), 1);
+  });
+  other.join();
+}
+
 // What a thread keeps is each piece's own.
 TEST(Fibers, KeepStateOfTheThread) {
   const std::vector<int64_t> pieces = {0, 1};

@@ -28,6 +28,7 @@ constexpr std::chrono::microseconds kTurn(500);
 constexpr auto kLookFor = std::chrono::microseconds(100);
 
 thread_local int thread_limit = std::numeric_limits<int>::max();
+thread_local constinit const std::atomic<int>* busy_beside = nullptr;
 
 // While one lives, the threads but the caller do not start on its core, unless they have no other.
 class OffThisCore {
@@ -78,16 +79,21 @@ void Pause() {
 
 constinit thread_local const std::atomic<bool>* CancelFlag::flag_ = nullptr;
 
-ThreadLimit::ThreadLimit(int threads) : outer_(thread_limit) {
+ThreadLimit::ThreadLimit(int threads, const std::atomic<int>* busy)
+    : outer_(thread_limit), outer_busy_(busy_beside) {
   thread_limit = std::min(outer_, std::max(threads, 1));
+  if (busy != nullptr) busy_beside = busy;
 }
 
 ThreadLimit::~ThreadLimit() {
   thread_limit = outer_;
+  busy_beside = outer_busy_;
 }
 
 int ThreadLimit::current() {
-  return thread_limit;
+  if (busy_beside == nullptr) return thread_limit;
+  const int others = busy_beside->load(std::memory_order_relaxed) - 1;
+  return std::max(thread_limit - std::max(others, 0), 1);
 }
 
 // One ParallelFor. Helpers that come late find no piece left and never touch `fn`.
@@ -283,7 +289,7 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   if (n <= 0) return;
   int64_t size = PieceSize(n, grain);
   int64_t pieces = n / size + (n % size != 0 ? 1 : 0);
-  int most = std::min(limit(), thread_limit);
+  int most = std::min(limit(), ThreadLimit::current());
   int helpers = pieces == 1 ? 0 : static_cast<int>(std::min<int64_t>(most, pieces)) - 1;
   if (helpers == 0) {
     for (int64_t i = 0; i < pieces; ++i) {

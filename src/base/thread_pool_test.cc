@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -73,6 +74,22 @@ TEST(ThreadPool, ALimitHoldsForTheLoopsOfOneThread) {
     std::async(std::launch::async, [&] { EXPECT_TRUE(helped()); }).get();
   }
   EXPECT_TRUE(helped());
+}
+
+// Each of those that work beside each other has its own core, and those that nobody is busy on.
+TEST(ThreadPool, LoopsLeaveCoresToTheBusy) {
+  std::atomic<int> busy = 2;
+  {
+    ThreadLimit limit(2, &busy);
+    EXPECT_EQ(ThreadLimit::current(), 1);
+    busy = 1;
+    EXPECT_EQ(ThreadLimit::current(), 2);
+    ThreadLimit one(1);
+    EXPECT_EQ(ThreadLimit::current(), 1);
+    busy = 5;
+    EXPECT_EQ(ThreadLimit::current(), 1);
+  }
+  EXPECT_EQ(ThreadLimit::current(), std::numeric_limits<int>::max());
 }
 
 TEST(ThreadPool, NestsAndRunsFromManyThreads) {

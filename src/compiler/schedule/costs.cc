@@ -5,6 +5,7 @@
 
 #include "compiler/analysis/collectives.h"
 #include "compiler/schedule/resources.h"
+#include "hlo/attention_call.h"
 
 namespace weft::compiler::schedule {
 namespace {
@@ -103,6 +104,20 @@ int64_t Product(std::span<const int64_t> dims) {
   int64_t product = 1;
   for (int64_t d : dims) product *= d;
   return product;
+}
+
+// Of weft.attention or its gradient, which takes the weights again: five products of the two.
+double AttentionFlops(const Instruction& i) {
+  const Result<hlo::AttentionCall> call = hlo::AttentionCallOf(i);
+  if (!call) return 0;
+  const Shape &k = i.operand(1)->shape(), &v = i.operand(2)->shape();
+  int64_t scores = hlo::SizeAlong(call->k, k, 's');
+  for (char axis : call->axes()) {
+    scores *= std::max<int64_t>(1, hlo::SizeAlong(call->out, hlo::AttentionResult(*call, i), axis));
+  }
+  const int64_t depth = hlo::SizeAlong(call->k, k, 'd'), values = hlo::SizeAlong(call->v, v, 'v');
+  return 2.0 * static_cast<double>(scores) *
+         static_cast<double>(call->is_gradient ? 3 * depth + 2 * values : depth + values);
 }
 
 bool IsMarker(std::string_view target) {
@@ -296,6 +311,8 @@ Costs::Work Costs::Products(const Instruction& i) {
     double products = target.find("ackward") != target.npos ? 10 : 4;
     if (dims != shape.npos && lhs.rank() > 0)
       work = products * scores * static_cast<double>(lhs.dim(lhs.rank() - 1));
+  } else if (hlo::IsAttentionCall(i)) {
+    work = AttentionFlops(i);
   } else {
     warnings_.insert(StrCat("custom-call ", target, ": costed by bytes only"));
   }

@@ -56,6 +56,23 @@ TEST(Model, OpsAndCollectives) {
   EXPECT_EQ(m.trace.Peak(), int64_t{512 * 4096 + 4096 * 4096 * 4} * 2);
 }
 
+// A library routine of ours is costed by what it computes, not by its bytes alone.
+TEST(Model, AttentionIsComputed) {
+  Modelled m = Model(R"(HloModule m
+ENTRY e {
+  q = f32[512,8,64] parameter(0)
+  k = f32[1024,8,64] parameter(1)
+  v = f32[1024,8,32] parameter(2)
+  dout = f32[512,8,32] parameter(3)
+  a = (f32[512,8,32], f32[512,8,2]) custom-call(q, k, v), custom_call_target="weft.attention", backend_config={"spec":"thd,shd,shv->thv","scale":1}
+  out = f32[512,8,32] get-tuple-element(a), index=0
+  s = f32[512,8,2] get-tuple-element(a), index=1
+  ROOT g = (f32[512,8,64], f32[1024,8,64], f32[1024,8,32]) custom-call(q, k, v, out, s, dout), custom_call_target="weft.attention_gradient", backend_config={"spec":"thd,shd,shv,thv,thv->thd,shd,shv","scale":1}
+})",
+                     "cpu,launch=0");
+  EXPECT_NEAR(m.line.compute, 2.0 * 512 * 8 * 1024 * (64 + 32 + 3 * 64 + 2 * 32) / 142e9, 1e-9);
+}
+
 TEST(Model, QueueLetsComputeGoOn) {
   constexpr std::string_view text = R"(HloModule m, num_partitions=8
 ENTRY e {
