@@ -22,9 +22,11 @@ struct Subject {
   bool is_result;
 };
 
-std::vector<Subject> SubjectsOf(const Instruction& i, const DimRule& rule,
-                                std::span<const Form> operands, std::span<const Form> results) {
-  std::vector<Subject> subjects;
+using Subjects = InlineVec<Subject, 6>;
+
+Subjects SubjectsOf(const Instruction& i, const DimRule& rule, std::span<const Form> operands,
+                    std::span<const Form> results) {
+  Subjects subjects;
   const std::vector<const Shape*> leaves = LeavesOf(i.shape());
   for (size_t k = 0; k < results.size(); ++k) {
     subjects.push_back({&rule.results[k], &results[k], leaves[k], true});
@@ -35,11 +37,10 @@ std::vector<Subject> SubjectsOf(const Instruction& i, const DimRule& rule,
     if (shape.IsArray()) subjects.push_back({&rule.operands[k], &operands[k], &shape, false});
   }
   // The largest operand decides first, of equal ones the first.
-  std::sort(subjects.begin() + static_cast<std::ptrdiff_t>(first), subjects.end(),
-            [](const Subject& a, const Subject& b) {
-              const int64_t x = a.shape->ByteSize(), y = b.shape->ByteSize();
-              return x != y ? x > y : a.tensor < b.tensor;
-            });
+  std::sort(subjects.begin() + first, subjects.end(), [](const Subject& a, const Subject& b) {
+    const int64_t x = a.shape->ByteSize(), y = b.shape->ByteSize();
+    return x != y ? x > y : a.tensor < b.tensor;
+  });
   return subjects;
 }
 
@@ -50,10 +51,15 @@ struct FactorFacts {
   bool in_result = false;
 };
 
-std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
-                                 std::span<const Subject> subjects) {
-  std::vector<FactorFacts> facts(rule.factors.size());
-  const bool reducible = HasRepeatableReduction(i);
+using Facts = InlineVec<FactorFacts, 8>;
+
+Facts FactsOf(const Instruction& i, const DimRule& rule, std::span<const Subject> subjects) {
+  Facts facts(rule.factors.size(), FactorFacts());
+  // Asked for where it matters alone: the reduction may have to be evaluated.
+  const bool matters = std::ranges::any_of(rule.factors, [](const hlo::Factor& factor) {
+    return factor.kind == FactorKind::kReduced || factor.kind == FactorKind::kPermuted;
+  });
+  const bool reducible = matters && HasRepeatableReduction(i);
   for (size_t f = 0; f < facts.size(); ++f) {
     const FactorKind kind = rule.factors[f].kind;
     // What lies outside of windows does not count, unless parts are filled up with what does not
@@ -84,10 +90,13 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
 void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects,
                           std::span<const FactorFacts> facts, const DeviceMesh& mesh, AxisSet& used,
                           FactorAxes& axes) {
-  std::vector<int> holders(rule.factors.size(), 0);
+  const bool reduces = std::ranges::any_of(
+      rule.factors, [](const hlo::Factor& f) { return f.kind == FactorKind::kReduced; });
+  if (!reduces) return;
+  InlineVec<int, 8> holders(rule.factors.size(), 0);
   FactorAxes own;
-  std::vector<bool> seen(rule.factors.size(), false);
-  FactorAxes common(rule.factors.size());
+  InlineVec<bool, 8> seen(rule.factors.size(), false);
+  FactorAxes common(rule.factors.size(), AxisList());
   for (const Subject& s : subjects) {
     if (s.is_result) continue;
     ReadFactors(rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
@@ -227,6 +236,12 @@ bool HasRepeatableReduction(const Instruction& i) {
     if (!init->IsConstant() || init->attrs<hlo::ConstantAttrs>().elided) return false;
     arguments.push_back(init->literal());
   }
+  // Most are sums from zero.
+  const Shape& first = arguments[0].shape();
+  const bool from_zero = HasZero(first.dtype()) && arguments[0] == Literal(first);
+  if (inputs == 1 && from_zero && SimpleReduction(*function) == program::ReduceOp::kAdd) {
+    return true;
+  }
   const std::vector<Literal> once = arguments;
   arguments.insert(arguments.end(), once.begin(), once.end());
   hlo::EvalOptions options;
@@ -250,12 +265,12 @@ Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> o
               std::span<const Form> results, const DeviceMesh& mesh) {
   Cut cut{.rule = rule, .axes = {}, .reduced = {}};
   cut.axes.resize(cut.rule.factors.size());
-  const std::vector<Subject> subjects = SubjectsOf(i, cut.rule, operands, results);
-  const std::vector<FactorFacts> facts = FactsOf(i, cut.rule, subjects);
+  const Subjects subjects = SubjectsOf(i, cut.rule, operands, results);
+  const Facts facts = FactsOf(i, cut.rule, subjects);
   AxisSet used = 0;
   for (const Subject& s : subjects) used |= s.form->manual;
   TakeCommonReductions(cut.rule, subjects, facts, mesh, used, cut.axes);
-  FactorAxes own, of_results(cut.axes.size());
+  FactorAxes own, of_results(cut.axes.size(), AxisList());
   for (const Subject& s : subjects) {
     ReadFactors(cut.rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
     for (size_t f = 0; f < own.size(); ++f) {

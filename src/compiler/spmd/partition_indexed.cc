@@ -279,7 +279,7 @@ Result<Instruction*> IndexedOp::FinishGather(Instruction* local) {
 
 // Of devices with different updates, one has what was there before; the others' summands begin at
 // zero.
-Status IndexedOp::PrepareScatter(std::span<const int> reduced) {
+Status IndexedOp::PrepareScatter(AxisSpan reduced) {
   const auto& a = i_.attrs<hlo::ScatterAttrs>();
   const size_t inputs = static_cast<size_t>(i_.operand_count() / 2);
   if (!dims_.empty()) {
