@@ -68,6 +68,9 @@ Facts FactsOf(const Instruction& i, const DimRule& rule, std::span<const Subject
     facts[f].usable =
         kind == FactorKind::kParallel || (kind == FactorKind::kReduced && reducible) || moves;
   }
+  const bool extreme =
+      i.op() == Op::kScatter && reducible &&
+      SimpleReduction(*i.attrs<hlo::ScatterAttrs>().to_apply) != program::ReduceOp::kAdd;
   for (const Subject& s : subjects) {
     for (size_t d = 0; d < s.tensor->size(); ++d) {
       for (int factor : (*s.tensor)[d]) {
@@ -76,6 +79,8 @@ Facts FactsOf(const Instruction& i, const DimRule& rule, std::span<const Subject
         if (s.shape->HasDynamicDims()) fact.usable = false;
         if ((*s.tensor)[d].size() > 1) fact.even = true;
         const hlo::Factor& own = rule.factors[static_cast<size_t>(factor)];
+        // Padding of updates adds zeroes; of a maximum or minimum it would count.
+        if (own.kind == FactorKind::kReduced && extreme) fact.even = true;
         if (s.shape->dim(dim) != own.size && own.kind != FactorKind::kPermuted) fact.even = true;
         if (s.is_result) fact.in_result = true;
         if (!s.is_result) fact.operand_bytes += s.shape->ByteSize();
@@ -222,8 +227,9 @@ void CutElsewhere(const Instruction& i, std::span<const Form> operands, const De
 bool HasRepeatableReduction(const Instruction& i) {
   if (i.op() == Op::kScatter) {
     const auto op = SimpleReduction(*i.attrs<hlo::ScatterAttrs>().to_apply);
-    return i.operand_count() == 3 && op == program::ReduceOp::kAdd &&
-           i.shape().dtype() != DType::kPred;
+    return i.operand_count() == 3 && i.shape().dtype() != DType::kPred &&
+           (op == program::ReduceOp::kAdd || op == program::ReduceOp::kMax ||
+            op == program::ReduceOp::kMin);
   }
   const bool window = i.op() == Op::kReduceWindow;
   if (i.op() != Op::kReduce && !window) return i.shape().dtype() != DType::kPred;

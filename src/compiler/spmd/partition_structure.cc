@@ -209,6 +209,7 @@ Result<Instruction*> ComputationPartitioner::Build(const Shape& shape, std::span
 
 Result<Instruction*> ComputationPartitioner::BuildAll(const Instruction* whole,
                                                       std::span<const Form> forms) {
+  if (whole->op() == Op::kBroadcast) TRY(BroadcastAgain(*whole, forms[0]));
   size_t at = 0;
   return Build(whole->shape(), values_[whole], forms, at);
 }

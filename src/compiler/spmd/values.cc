@@ -50,11 +50,7 @@ Result<AxisSet> ManualAxes(const Instruction& boundary, const DeviceMesh& mesh) 
 Result<ValueTable> ValueTable::Of(const hlo::Module& module, const DeviceMesh& mesh) {
   ValueTable table(mesh);
   table.entry_ = module.entry();
-  const size_t count = static_cast<size_t>(module.instruction_count());
-  table.values_.reserve(count);
-  table.constraints_.reserve(count);
-  table.of_.reserve(count);
-  table.rules_.reserve(count);
+  table.Reserve(static_cast<size_t>(module.instruction_count()));
   TRY(table.Visit(*module.entry(), {}, 0));
   table.JoinGroups();
   table.FlowManual();
