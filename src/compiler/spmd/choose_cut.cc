@@ -22,9 +22,11 @@ struct Subject {
   bool is_result;
 };
 
-std::vector<Subject> SubjectsOf(const Instruction& i, const DimRule& rule,
-                                std::span<const Form> operands, std::span<const Form> results) {
-  std::vector<Subject> subjects;
+using Subjects = InlineVec<Subject, 6>;
+
+Subjects SubjectsOf(const Instruction& i, const DimRule& rule, std::span<const Form> operands,
+                    std::span<const Form> results) {
+  Subjects subjects;
   const std::vector<const Shape*> leaves = LeavesOf(i.shape());
   for (size_t k = 0; k < results.size(); ++k) {
     subjects.push_back({&rule.results[k], &results[k], leaves[k], true});
@@ -35,11 +37,10 @@ std::vector<Subject> SubjectsOf(const Instruction& i, const DimRule& rule,
     if (shape.IsArray()) subjects.push_back({&rule.operands[k], &operands[k], &shape, false});
   }
   // The largest operand decides first, of equal ones the first.
-  std::sort(subjects.begin() + static_cast<std::ptrdiff_t>(first), subjects.end(),
-            [](const Subject& a, const Subject& b) {
-              const int64_t x = a.shape->ByteSize(), y = b.shape->ByteSize();
-              return x != y ? x > y : a.tensor < b.tensor;
-            });
+  std::sort(subjects.begin() + first, subjects.end(), [](const Subject& a, const Subject& b) {
+    const int64_t x = a.shape->ByteSize(), y = b.shape->ByteSize();
+    return x != y ? x > y : a.tensor < b.tensor;
+  });
   return subjects;
 }
 
@@ -50,10 +51,15 @@ struct FactorFacts {
   bool in_result = false;
 };
 
-std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
-                                 std::span<const Subject> subjects) {
-  std::vector<FactorFacts> facts(rule.factors.size());
-  const bool reducible = HasRepeatableReduction(i);
+using Facts = InlineVec<FactorFacts, 8>;
+
+Facts FactsOf(const Instruction& i, const DimRule& rule, std::span<const Subject> subjects) {
+  Facts facts(rule.factors.size(), FactorFacts());
+  // Asked for where it matters alone: the reduction may have to be evaluated.
+  const bool matters = std::ranges::any_of(rule.factors, [](const hlo::Factor& factor) {
+    return factor.kind == FactorKind::kReduced || factor.kind == FactorKind::kPermuted;
+  });
+  const bool reducible = matters && HasRepeatableReduction(i);
   for (size_t f = 0; f < facts.size(); ++f) {
     const FactorKind kind = rule.factors[f].kind;
     // What lies outside of windows does not count, unless parts are filled up with what does not
@@ -62,6 +68,9 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
     facts[f].usable =
         kind == FactorKind::kParallel || (kind == FactorKind::kReduced && reducible) || moves;
   }
+  const bool extreme =
+      i.op() == Op::kScatter && reducible &&
+      SimpleReduction(*i.attrs<hlo::ScatterAttrs>().to_apply) != program::ReduceOp::kAdd;
   for (const Subject& s : subjects) {
     for (size_t d = 0; d < s.tensor->size(); ++d) {
       for (int factor : (*s.tensor)[d]) {
@@ -70,6 +79,8 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
         if (s.shape->HasDynamicDims()) fact.usable = false;
         if ((*s.tensor)[d].size() > 1) fact.even = true;
         const hlo::Factor& own = rule.factors[static_cast<size_t>(factor)];
+        // Padding of updates adds zeroes; of a maximum or minimum it would count.
+        if (own.kind == FactorKind::kReduced && extreme) fact.even = true;
         if (s.shape->dim(dim) != own.size && own.kind != FactorKind::kPermuted) fact.even = true;
         if (s.is_result) fact.in_result = true;
         if (!s.is_result) fact.operand_bytes += s.shape->ByteSize();
@@ -84,10 +95,13 @@ std::vector<FactorFacts> FactsOf(const Instruction& i, const DimRule& rule,
 void TakeCommonReductions(const DimRule& rule, std::span<const Subject> subjects,
                           std::span<const FactorFacts> facts, const DeviceMesh& mesh, AxisSet& used,
                           FactorAxes& axes) {
-  std::vector<int> holders(rule.factors.size(), 0);
+  const bool reduces = std::ranges::any_of(
+      rule.factors, [](const hlo::Factor& f) { return f.kind == FactorKind::kReduced; });
+  if (!reduces) return;
+  InlineVec<int, 8> holders(rule.factors.size(), 0);
   FactorAxes own;
-  std::vector<bool> seen(rule.factors.size(), false);
-  FactorAxes common(rule.factors.size());
+  InlineVec<bool, 8> seen(rule.factors.size(), false);
+  FactorAxes common(rule.factors.size(), AxisList());
   for (const Subject& s : subjects) {
     if (s.is_result) continue;
     ReadFactors(rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
@@ -213,8 +227,9 @@ void CutElsewhere(const Instruction& i, std::span<const Form> operands, const De
 bool HasRepeatableReduction(const Instruction& i) {
   if (i.op() == Op::kScatter) {
     const auto op = SimpleReduction(*i.attrs<hlo::ScatterAttrs>().to_apply);
-    return i.operand_count() == 3 && op == program::ReduceOp::kAdd &&
-           i.shape().dtype() != DType::kPred;
+    return i.operand_count() == 3 && i.shape().dtype() != DType::kPred &&
+           (op == program::ReduceOp::kAdd || op == program::ReduceOp::kMax ||
+            op == program::ReduceOp::kMin);
   }
   const bool window = i.op() == Op::kReduceWindow;
   if (i.op() != Op::kReduce && !window) return i.shape().dtype() != DType::kPred;
@@ -226,6 +241,12 @@ bool HasRepeatableReduction(const Instruction& i) {
     const Instruction* init = i.operand(k);
     if (!init->IsConstant() || init->attrs<hlo::ConstantAttrs>().elided) return false;
     arguments.push_back(init->literal());
+  }
+  // Most are sums from zero.
+  const Shape& first = arguments[0].shape();
+  const bool from_zero = HasZero(first.dtype()) && arguments[0] == Literal(first);
+  if (inputs == 1 && from_zero && SimpleReduction(*function) == program::ReduceOp::kAdd) {
+    return true;
   }
   const std::vector<Literal> once = arguments;
   arguments.insert(arguments.end(), once.begin(), once.end());
@@ -250,12 +271,12 @@ Cut ChooseCut(const Instruction& i, const DimRule& rule, std::span<const Form> o
               std::span<const Form> results, const DeviceMesh& mesh) {
   Cut cut{.rule = rule, .axes = {}, .reduced = {}};
   cut.axes.resize(cut.rule.factors.size());
-  const std::vector<Subject> subjects = SubjectsOf(i, cut.rule, operands, results);
-  const std::vector<FactorFacts> facts = FactsOf(i, cut.rule, subjects);
+  const Subjects subjects = SubjectsOf(i, cut.rule, operands, results);
+  const Facts facts = FactsOf(i, cut.rule, subjects);
   AxisSet used = 0;
   for (const Subject& s : subjects) used |= s.form->manual;
   TakeCommonReductions(cut.rule, subjects, facts, mesh, used, cut.axes);
-  FactorAxes own, of_results(cut.axes.size());
+  FactorAxes own, of_results(cut.axes.size(), AxisList());
   for (const Subject& s : subjects) {
     ReadFactors(cut.rule, *s.tensor, *s.form, mesh, INT64_MAX, own);
     for (size_t f = 0; f < own.size(); ++f) {

@@ -19,7 +19,7 @@ Result<Instruction*> Emitter::ByDevice(Literal table) {
   return b.Reshape(one, {});
 }
 
-Result<Instruction*> Emitter::IndexAlong(std::span<const int> axes) {
+Result<Instruction*> Emitter::IndexAlong(AxisSpan axes) {
   const AxisList key(axes);
   for (const auto& [known, index] : indices_) {
     if (known == key) return index;
@@ -33,7 +33,7 @@ Result<Instruction*> Emitter::IndexAlong(std::span<const int> axes) {
   return index;
 }
 
-Result<Instruction*> Emitter::LookUp(std::span<const int> axes, std::span<const int64_t> values) {
+Result<Instruction*> Emitter::LookUp(AxisSpan axes, std::span<const int64_t> values) {
   Literal table(Shape(DType::kS32, {mesh().devices}));
   for (int64_t place = 0; place < mesh().devices; ++place) {
     table.SetInt(mesh().DeviceAt(place), values[static_cast<size_t>(mesh().IndexOf(place, axes))]);
@@ -64,7 +64,7 @@ Result<Instruction*> Emitter::TrimTo(Instruction* x, int64_t dim, int64_t size) 
   return SliceAlong(x, dim, 0, size);
 }
 
-Result<Instruction*> Emitter::Cut(Instruction* x, int64_t dim, std::span<const int> axes) {
+Result<Instruction*> Emitter::Cut(Instruction* x, int64_t dim, AxisSpan axes) {
   const int64_t parts = mesh().SizeOf(axes);
   const int64_t part = (x->shape().dim(dim) + parts - 1) / parts;
   Instruction* index = TRY(IndexAlong(axes));
@@ -82,8 +82,7 @@ Result<Instruction*> Emitter::Cut(Instruction* x, int64_t dim, std::span<const i
   return b.Add(Op::kDynamicSlice, operands, Attrs(std::move(attrs)));
 }
 
-Result<Instruction*> Emitter::Place(Instruction* x, int64_t dim, int64_t size,
-                                    std::span<const int> axes) {
+Result<Instruction*> Emitter::Place(Instruction* x, int64_t dim, int64_t size, AxisSpan axes) {
   const int64_t part = x->shape().dim(dim);
   Instruction* index = TRY(IndexAlong(axes));
   Builder b = builder();
@@ -98,8 +97,8 @@ Result<Instruction*> Emitter::Place(Instruction* x, int64_t dim, int64_t size,
   return TrimTo(placed, dim, size);
 }
 
-Result<Instruction*> Emitter::MaskPadding(Instruction* x, int64_t dim, int64_t size,
-                                          std::span<const int> axes, Instruction* fill) {
+Result<Instruction*> Emitter::MaskPadding(Instruction* x, int64_t dim, int64_t size, AxisSpan axes,
+                                          Instruction* fill) {
   const int64_t part = x->shape().dim(dim);
   if (part * mesh().SizeOf(axes) == size) return x;
   Instruction* index = TRY(IndexAlong(axes));
@@ -118,7 +117,7 @@ Result<Instruction*> Emitter::MaskPadding(Instruction* x, int64_t dim, int64_t s
   return b.Add(Op::kSelect, {there, x, other});
 }
 
-hlo::ReplicaGroups Emitter::GroupsOf(std::span<const int> axes, bool all_replicas) const {
+hlo::ReplicaGroups Emitter::GroupsOf(AxisSpan axes, bool all_replicas) const {
   hlo::ReplicaGroups groups;
   const std::vector<std::vector<int64_t>> one = mesh().Groups(axes);
   for (int64_t replica = 0; replica < (all_replicas ? state_.replicas : 1); ++replica) {
@@ -130,13 +129,13 @@ hlo::ReplicaGroups Emitter::GroupsOf(std::span<const int> axes, bool all_replica
   return groups;
 }
 
-void Emitter::Fill(hlo::CollectiveAttrs& attrs, std::span<const int> axes, bool global) {
+void Emitter::Fill(hlo::CollectiveAttrs& attrs, AxisSpan axes, bool global) {
   attrs.channel_id = state_.next_channel++;
   attrs.replica_groups = GroupsOf(axes, global);
   attrs.use_global_device_ids = global;
 }
 
-Result<Instruction*> Emitter::AllGather(Instruction* x, int64_t dim, std::span<const int> axes) {
+Result<Instruction*> Emitter::AllGather(Instruction* x, int64_t dim, AxisSpan axes) {
   hlo::AllGatherAttrs attrs;
   Fill(attrs, axes, true);
   attrs.dimensions = {dim};
@@ -145,15 +144,14 @@ Result<Instruction*> Emitter::AllGather(Instruction* x, int64_t dim, std::span<c
   return builder().Add(Op::kAllGather, std::span(&x, 1), Attrs(std::move(attrs)), &shape);
 }
 
-Result<Instruction*> Emitter::AllReduce(Instruction* x, std::span<const int> axes,
-                                        hlo::Computation* function) {
+Result<Instruction*> Emitter::AllReduce(Instruction* x, AxisSpan axes, hlo::Computation* function) {
   hlo::AllReduceAttrs attrs;
   Fill(attrs, axes, true);
   attrs.to_apply = function;
   return builder().Add(Op::kAllReduce, {x}, std::move(attrs));
 }
 
-Result<Instruction*> Emitter::ReduceScatter(Instruction* x, int64_t dim, std::span<const int> axes,
+Result<Instruction*> Emitter::ReduceScatter(Instruction* x, int64_t dim, AxisSpan axes,
                                             hlo::Computation* function) {
   const int64_t parts = mesh().SizeOf(axes);
   const int64_t part = (x->shape().dim(dim) + parts - 1) / parts;
@@ -167,8 +165,7 @@ Result<Instruction*> Emitter::ReduceScatter(Instruction* x, int64_t dim, std::sp
   return builder().Add(Op::kReduceScatter, std::span(&x, 1), Attrs(std::move(attrs)), &shape);
 }
 
-Result<Instruction*> Emitter::AllToAll(Instruction* x, int64_t cut, int64_t join,
-                                       std::span<const int> axes) {
+Result<Instruction*> Emitter::AllToAll(Instruction* x, int64_t cut, int64_t join, AxisSpan axes) {
   const int64_t parts = mesh().SizeOf(axes);
   const int64_t part = (x->shape().dim(cut) + parts - 1) / parts;
   x = TRY(PadTo(x, cut, part * parts));

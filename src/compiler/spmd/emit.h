@@ -45,39 +45,37 @@ class Emitter {
   void SetLike(const hlo::Instruction* like) { like_ = like; }
 
   // This device's number along axes, s32[].
-  Result<hlo::Instruction*> IndexAlong(std::span<const int> axes);
+  Result<hlo::Instruction*> IndexAlong(AxisSpan axes);
   // The value at this device's number along axes, s32[].
-  Result<hlo::Instruction*> LookUp(std::span<const int> axes, std::span<const int64_t> values);
+  Result<hlo::Instruction*> LookUp(AxisSpan axes, std::span<const int64_t> values);
   // This device's part of dimension `dim` when it is cut by axes; filled up with zeroes where the
   // size does not divide.
-  Result<hlo::Instruction*> Cut(hlo::Instruction* x, int64_t dim, std::span<const int> axes);
+  Result<hlo::Instruction*> Cut(hlo::Instruction* x, int64_t dim, AxisSpan axes);
   Result<hlo::Instruction*> PadTo(hlo::Instruction* x, int64_t dim, int64_t size);
   // The part at its place of a whole of `size`, zeroes elsewhere: what Cut undoes.
-  Result<hlo::Instruction*> Place(hlo::Instruction* x, int64_t dim, int64_t size,
-                                  std::span<const int> axes);
+  Result<hlo::Instruction*> Place(hlo::Instruction* x, int64_t dim, int64_t size, AxisSpan axes);
   Result<hlo::Instruction*> SliceAlong(hlo::Instruction* x, int64_t dim, int64_t begin,
                                        int64_t end);
   Result<hlo::Instruction*> TrimTo(hlo::Instruction* x, int64_t dim, int64_t size);
   // Elements of the part that are beyond the whole's `size` become `fill`, a scalar.
   Result<hlo::Instruction*> MaskPadding(hlo::Instruction* x, int64_t dim, int64_t size,
-                                        std::span<const int> axes, hlo::Instruction* fill);
+                                        AxisSpan axes, hlo::Instruction* fill);
 
-  Result<hlo::Instruction*> AllGather(hlo::Instruction* x, int64_t dim, std::span<const int> axes);
-  Result<hlo::Instruction*> AllReduce(hlo::Instruction* x, std::span<const int> axes,
+  Result<hlo::Instruction*> AllGather(hlo::Instruction* x, int64_t dim, AxisSpan axes);
+  Result<hlo::Instruction*> AllReduce(hlo::Instruction* x, AxisSpan axes,
                                       hlo::Computation* function);
-  Result<hlo::Instruction*> ReduceScatter(hlo::Instruction* x, int64_t dim,
-                                          std::span<const int> axes, hlo::Computation* function);
+  Result<hlo::Instruction*> ReduceScatter(hlo::Instruction* x, int64_t dim, AxisSpan axes,
+                                          hlo::Computation* function);
   // Parts along `cut` go to the devices, those that come are joined along `join`.
-  Result<hlo::Instruction*> AllToAll(hlo::Instruction* x, int64_t cut, int64_t join,
-                                     std::span<const int> axes);
+  Result<hlo::Instruction*> AllToAll(hlo::Instruction* x, int64_t cut, int64_t join, AxisSpan axes);
   Result<hlo::Instruction*> Permute(hlo::Instruction* x, hlo::IntPairs pairs);
   // The value that one device has, on all.
   Result<hlo::Instruction*> Broadcast(hlo::Instruction* x, int64_t device);
 
  private:
-  hlo::ReplicaGroups GroupsOf(std::span<const int> axes, bool all_replicas) const;
+  hlo::ReplicaGroups GroupsOf(AxisSpan axes, bool all_replicas) const;
   Result<hlo::Instruction*> ByDevice(Literal table);
-  void Fill(hlo::CollectiveAttrs& attrs, std::span<const int> axes, bool global);
+  void Fill(hlo::CollectiveAttrs& attrs, AxisSpan axes, bool global);
 
   ProgramState& state_;
   hlo::Computation& into_;

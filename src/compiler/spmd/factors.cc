@@ -1,10 +1,13 @@
 #include "compiler/spmd/factors.h"
 
+#include <algorithm>
+
 namespace weft::compiler::spmd {
 
 void ReadFactors(const hlo::DimRule& rule, const hlo::DimRule::Tensor& tensor, const Form& form,
                  const DeviceMesh& mesh, int64_t priority, FactorAxes& axes) {
-  axes.assign(rule.factors.size(), {});
+  axes.clear();
+  axes.resize(rule.factors.size());
   for (size_t d = 0; d < tensor.size() && d < form.dims.size(); ++d) {
     const hlo::DimRule::Dim& dim = tensor[d];
     if (form.dims[d].priority > priority || dim.empty()) continue;
@@ -31,7 +34,11 @@ AxisList AxesOfDim(const hlo::DimRule& rule, const hlo::DimRule::Dim& dim, const
   AxisList all;
   for (int factor : dim) {
     const AxisList& own = axes[static_cast<size_t>(factor)];
-    Append(all, own);
+    for (Axis axis : own) {
+      // Two factors that tensors cut by the same axis: the major one has it.
+      if (std::ranges::find(all, axis) != all.end()) return all;
+      all.push_back(axis);
+    }
     if (mesh.SizeOf(own) != rule.factors[static_cast<size_t>(factor)].size) break;
   }
   return all;

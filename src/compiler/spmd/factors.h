@@ -1,14 +1,13 @@
 // Shardings of an op's tensors by the factors of its rule.
 #pragma once
 
-#include <vector>
-
+#include "base/inline_vec.h"
 #include "compiler/spmd/form.h"
 #include "hlo/dim_rule.h"
 
 namespace weft::compiler::spmd {
 
-using FactorAxes = std::vector<AxisList>;  // by factor: the axes that cut it
+using FactorAxes = InlineVec<AxisList, 8>;  // by factor: the axes that cut it
 
 // What a tensor's form says about factors: a dimension's axes go to its factors, major to minor,
 // each until it is cut as finely as its size allows. Axes of rounds of propagation after `priority`

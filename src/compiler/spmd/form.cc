@@ -120,7 +120,7 @@ Status ReadParts(const Assignment& a, const DeviceMesh& mesh, std::vector<AxisLi
   return Fit(a, mesh, parts, order);
 }
 
-AxisSet SetOf(std::span<const int> axes) {
+AxisSet SetOf(AxisSpan axes) {
   AxisSet set = 0;
   for (int axis : axes) set |= BitOf(axis);
   return set;

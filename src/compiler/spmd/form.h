@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/inline_vec.h"
 #include "base/shape.h"
+#include "compiler/spmd/axis_list.h"
 #include "hlo/module.h"
 #include "hlo/sharding.h"
 
@@ -23,12 +24,6 @@ namespace weft::compiler::spmd {
 using AxisSet = uint64_t;  // bit k: axis k of DeviceMesh::pieces
 inline AxisSet BitOf(int axis) {
   return AxisSet{1} << axis;
-}
-
-// Pieces of a mesh's axes by number, major to minor: those that cut a dimension or form groups.
-using AxisList = InlineVec<int, 4>;
-inline void Append(AxisList& to, std::span<const int> axes) {
-  for (int axis : axes) to.push_back(axis);
 }
 
 // A piece of a named axis, "name":(pre)size, of prime size.
@@ -55,29 +50,29 @@ struct DeviceMesh {
     return order.empty() ? place : order[static_cast<size_t>(place)];
   }
   int64_t size(int axis) const { return pieces[static_cast<size_t>(axis)].size; }
-  int64_t SizeOf(std::span<const int> axes) const;
+  int64_t SizeOf(AxisSpan axes) const;
   int64_t SizeOf(AxisSet set) const;
   // The place's number along axes, major to minor.
-  int64_t IndexOf(int64_t place, std::span<const int> axes) const;
+  int64_t IndexOf(int64_t place, AxisSpan axes) const;
   // Devices that differ in `axes` alone, in their order, major to minor.
-  std::vector<std::vector<int64_t>> Groups(std::span<const int> axes) const;
+  std::vector<std::vector<int64_t>> Groups(AxisSpan axes) const;
   AxisSet all() const { return (AxisSet{1} << pieces.size()) - 1; }
   // Whether they are all pieces of the named axes that they are of: callers know no others.
-  bool AreWholeAxes(std::span<const int> pieces) const;
+  bool AreWholeAxes(AxisSpan pieces) const;
   // "x", "y":(2)2: for messages.
-  std::string NameOf(std::span<const int> axes) const;
+  std::string NameOf(AxisSpan axes) const;
 };
 
 struct DimForm {
-  AxisList axes;         // pieces, major to minor
+  AxisList axes;
   bool open = false;     // propagation may add to it
-  int64_t priority = 0;  // the round of propagation in which it counts
+  int32_t priority = 0;  // the round of propagation in which it counts
   bool operator==(const DimForm&) const = default;
 };
 
 // How a value lies on the mesh. Axes that nothing names hold copies.
 struct Form {
-  std::vector<DimForm> dims;
+  InlineVec<DimForm, 4> dims;
   AxisSet replicated = 0;  // must hold copies
   AxisSet unreduced = 0;   // devices hold summands
   AxisSet manual = 0;      // the shape is of one device along these already

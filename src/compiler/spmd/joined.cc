@@ -158,7 +158,7 @@ Literal CutFor(const Literal& whole, const Form& form, const DeviceMesh& mesh, i
   shape.ClearLayout();
   Literal part(shape);
   const int64_t width = ByteWidth(whole.dtype());
-  std::vector<int> summands;
+  AxisList summands;
   for (int k = 0; k < static_cast<int>(mesh.pieces.size()); ++k) {
     if ((form.unreduced & BitOf(k)) != 0) summands.push_back(k);
   }

@@ -11,7 +11,8 @@ namespace {
 using hlo::Sharding;
 
 constexpr int64_t kMaxDevices = program::WorkBounds::kLiteral;
-constexpr size_t kMaxPieces = 60;  // axes of prime size
+static_assert(kMaxDevices <= int64_t{1} << AxisList::kMost,
+              "a mesh has more pieces than lists hold");
 
 void VisitShardings(const Sharding& sharding, const std::function<void(const Sharding&)>& visit) {
   for (const Sharding& element : sharding.elements) VisitShardings(element, visit);
@@ -103,9 +104,6 @@ Result<DeviceMesh> DeviceMesh::FromAxes(std::vector<hlo::MeshAxis> axes,
     AppendPieces(minor_first, static_cast<int64_t>(k), 1, size, mesh.devices);
     mesh.devices *= size;
   }
-  if (minor_first.size() > kMaxPieces) {
-    return InvalidArgument("mesh: ", minor_first.size(), " axes of prime size");
-  }
   mesh.pieces.assign(minor_first.rbegin(), minor_first.rend());
   std::vector<int64_t> sorted = order;
   std::ranges::sort(sorted);
@@ -152,7 +150,7 @@ Result<DeviceMesh> DeviceMesh::Of(const hlo::Module& module) {
   return mesh;
 }
 
-int64_t DeviceMesh::SizeOf(std::span<const int> axes) const {
+int64_t DeviceMesh::SizeOf(AxisSpan axes) const {
   int64_t product = 1;
   for (int axis : axes) product *= size(axis);
   return product;
@@ -166,7 +164,7 @@ int64_t DeviceMesh::SizeOf(AxisSet set) const {
   return product;
 }
 
-bool DeviceMesh::AreWholeAxes(std::span<const int> list) const {
+bool DeviceMesh::AreWholeAxes(AxisSpan list) const {
   int64_t done = 1, axis = -1;  // of `axis`, its first `done` parts are there
   for (int k : list) {
     const Piece& piece = pieces[static_cast<size_t>(k)];
@@ -179,7 +177,7 @@ bool DeviceMesh::AreWholeAxes(std::span<const int> list) const {
   return axis < 0 || done == axes[static_cast<size_t>(axis)].size;
 }
 
-int64_t DeviceMesh::IndexOf(int64_t place, std::span<const int> axes) const {
+int64_t DeviceMesh::IndexOf(int64_t place, AxisSpan axes) const {
   int64_t index = 0;
   for (int axis : axes) {
     const Piece& piece = pieces[static_cast<size_t>(axis)];
@@ -188,7 +186,7 @@ int64_t DeviceMesh::IndexOf(int64_t place, std::span<const int> axes) const {
   return index;
 }
 
-std::vector<std::vector<int64_t>> DeviceMesh::Groups(std::span<const int> axes) const {
+std::vector<std::vector<int64_t>> DeviceMesh::Groups(AxisSpan axes) const {
   std::vector<std::vector<int64_t>> groups;
   const int64_t count = SizeOf(axes);
   for (int64_t place = 0; place < devices; ++place) {
@@ -207,7 +205,7 @@ std::vector<std::vector<int64_t>> DeviceMesh::Groups(std::span<const int> axes) 
   return groups;
 }
 
-std::string DeviceMesh::NameOf(std::span<const int> list) const {
+std::string DeviceMesh::NameOf(AxisSpan list) const {
   std::string out;
   for (size_t k = 0; k < list.size(); ++k) {
     const Piece& piece = pieces[static_cast<size_t>(list[k])];

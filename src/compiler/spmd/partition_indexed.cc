@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/collectives.h"
+
 namespace weft::compiler::spmd {
 namespace {
 
@@ -278,14 +280,15 @@ Result<Instruction*> IndexedOp::FinishGather(Instruction* local) {
 }
 
 // Of devices with different updates, one has what was there before; the others' summands begin at
-// zero.
-Status IndexedOp::PrepareScatter(std::span<const int> reduced) {
+// zero. A maximum or minimum may begin at the same everywhere.
+Status IndexedOp::PrepareScatter(AxisSpan reduced) {
   const auto& a = i_.attrs<hlo::ScatterAttrs>();
   const size_t inputs = static_cast<size_t>(i_.operand_count() / 2);
   if (!dims_.empty()) {
     TRY(ShiftIndices(inputs, a.index_vector_dim, a.scatter_dims_to_operand_dims, nullptr));
   }
-  if (reduced.empty()) return {};
+  const bool sum = SimpleReduction(*a.to_apply) == program::ReduceOp::kAdd;
+  if (reduced.empty() || !sum) return {};
   Instruction* index = TRY(e_.IndexAlong(reduced));
   Builder b = e_.builder();
   Instruction* first = TRY(b.Compare(index, b.ScalarConstant(DType::kS32, 0), Direction::kEq));

@@ -32,7 +32,7 @@ class IndexedOp {
   Result<hlo::Instruction*> EmitUpdate();
   Status PrepareGather();
   Result<hlo::Instruction*> FinishGather(hlo::Instruction* local);
-  Status PrepareScatter(std::span<const int> reduced);
+  Status PrepareScatter(AxisSpan reduced);
 
  private:
   // An index along `dim`, and where this device's part is.

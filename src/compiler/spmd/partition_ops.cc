@@ -148,8 +148,10 @@ bool TakesSummands(const Instruction& i, int64_t operand, std::span<const Form> 
 // The kind of summands that parts of a reduction are; none: no such kind.
 hlo::ReductionKind SummandsOf(const Instruction& i) {
   if (i.op() == Op::kDynamicSlice || i.op() == Op::kGather) return WithZeroes(i.shape().dtype());
-  if (i.op() != Op::kReduce) return hlo::ReductionKind::kSum;
-  std::optional<program::ReduceOp> op = SimpleReduction(*i.attrs<hlo::ReduceAttrs>().to_apply);
+  const bool scatter = i.op() == Op::kScatter;
+  if (i.op() != Op::kReduce && !scatter) return hlo::ReductionKind::kSum;
+  std::optional<program::ReduceOp> op = SimpleReduction(
+      scatter ? *i.attrs<hlo::ScatterAttrs>().to_apply : *i.attrs<hlo::ReduceAttrs>().to_apply);
   if (!op || i.shape().dtype() == DType::kPred) return hlo::ReductionKind::kNone;
   switch (*op) {
     case program::ReduceOp::kAdd: return hlo::ReductionKind::kSum;

@@ -1,6 +1,7 @@
 // Ops along a cut dimension that need little from the other devices: slices that are a small piece
 // of it, the best elements of it, and cumulative ops.
 #include <algorithm>
+#include <limits>
 
 #include "compiler/analysis/collectives.h"
 #include "compiler/spmd/partitioner.h"
@@ -274,6 +275,33 @@ Result<Instruction*> ComputationPartitioner::EmitCumulative(
   for (int64_t d = 0; d < shape.rank(); ++d) apply.dimensions.push_back(d);
   apply.to_apply = attrs.to_apply;
   return b.Add(Op::kMap, both, Attrs(std::move(apply)));
+}
+
+// A broadcast that lies otherwise than it is wanted is made once more, where it is quicker to bring
+// what it is made of than to move all of it.
+Status ComputationPartitioner::BroadcastAgain(const Instruction& i, const Form& form) {
+  LocalValue& value = values_[&i][0];
+  if (form.unreduced != 0 || !form.order.empty() || i.shape().HasDynamicDims()) return {};
+  auto seconds = [&](const LocalValue& of, const Form& wanted) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& [have, part] : of.forms) {
+      const ReshardPlan plan = PlanReshard(*of.whole, have, wanted, mesh_, program_.link());
+      least = std::min(least, plan.seconds);
+    }
+    return least;
+  };
+  const double moved = seconds(value, form);
+  if (moved == 0) return {};
+  const hlo::Ints& dimensions = i.attrs<hlo::BroadcastAttrs>().dimensions;
+  Form from = Form::Replicated(i.operand(0)->shape().rank());
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    from.dims[d].axes = form.dims[static_cast<size_t>(dimensions[d])].axes;
+  }
+  if (seconds(values_[i.operand(0)][0], from) >= moved) return {};
+  Instruction* x = TRY(BuildAll(i.operand(0), std::span(&from, 1)));
+  const Shape local = LocalShape(i.shape(), form, mesh_);
+  value.forms.emplace_back(form, TRY(emitter_.builder().Broadcast(x, local, dimensions)));
+  return {};
 }
 
 }  // namespace weft::compiler::spmd

@@ -18,7 +18,9 @@ ComputationPartitioner::ComputationPartitioner(Partitioner& program, const Compu
       mesh_(program.mesh()),
       from_(from),
       emitter_(program.state(), into),
-      entry_(entry) {}
+      entry_(entry) {
+  values_.reserve(static_cast<size_t>(from.size()));
+}
 
 Status ComputationPartitioner::Run(std::span<const Form> root) {
   for (const Instruction* p : from_.parameters()) TRY(EmitParameter(*p));
@@ -120,8 +122,7 @@ Result<Instruction*> ComputationPartitioner::GetPlaced(LocalValue& value, const 
     Instruction* x = part;
     const Shape local = LocalShape(*value.whole, wanted, mesh_);
     for (size_t d = 0; d < wanted.dims.size(); ++d) {
-      const std::span<const int> more =
-          std::span(have.dims[d].axes).subspan(wanted.dims[d].axes.size());
+      const AxisSpan more = std::span(have.dims[d].axes).subspan(wanted.dims[d].axes.size());
       if (more.empty()) continue;
       const int64_t dim = static_cast<int64_t>(d);
       // Padding is anything; it would be added to what others have there.
@@ -208,6 +209,7 @@ Result<Instruction*> ComputationPartitioner::Build(const Shape& shape, std::span
 
 Result<Instruction*> ComputationPartitioner::BuildAll(const Instruction* whole,
                                                       std::span<const Form> forms) {
+  if (whole->op() == Op::kBroadcast) TRY(BroadcastAgain(*whole, forms[0]));
   size_t at = 0;
   return Build(whole->shape(), values_[whole], forms, at);
 }
@@ -319,12 +321,12 @@ void KeepAutomaticCuts(const Form& whole, const Form& by_hand, AxisSet manual, c
     const AxisList& axes = whole.dims[d].axes;
     const AxisList& first = by_hand.dims[d].axes;
     if (!part.dims[d].axes.empty() || axes.size() <= first.size()) continue;
-    if (!std::ranges::equal(first, std::span(axes).first(first.size()))) continue;
-    const std::span<const int> rest = std::span(axes).subspan(first.size());
+    if (!std::ranges::equal(first, AxisSpan(axes).first(first.size()))) continue;
+    const AxisSpan rest = AxisSpan(axes).subspan(first.size());
     const bool ours =
         std::ranges::none_of(rest, [&](int axis) { return (manual & BitOf(axis)) != 0; });
     if (!ours || local.dim(static_cast<int64_t>(d)) % mesh.SizeOf(rest) != 0) continue;
-    part.dims[d].axes = rest;
+    part.dims[d].axes = AxisList(rest);
   }
 }
 

@@ -136,6 +136,7 @@ class ComputationPartitioner {
   Result<hlo::Instruction*> Build(const Shape& shape, std::span<LocalValue> leaves,
                                   std::span<const Form> forms, size_t& at);
   Result<hlo::Instruction*> BuildAll(const hlo::Instruction* whole, std::span<const Form> forms);
+  Status BroadcastAgain(const hlo::Instruction& i, const Form& form);
   // Leaves of `local`, which lie as `forms` say, become what `i` makes.
   Status Bind(const hlo::Instruction& i, hlo::Instruction* local, std::span<const Form> forms) {
     return Bind(i, local, forms, NewLeaves(i));

@@ -17,7 +17,7 @@ AxisList ListOf(AxisSet set, const DeviceMesh& mesh) {
 }
 
 // Neighbouring pieces of one axis as one reference.
-std::vector<hlo::AxisRef> RefsOf(std::span<const int> axes, const DeviceMesh& mesh) {
+std::vector<hlo::AxisRef> RefsOf(AxisSpan axes, const DeviceMesh& mesh) {
   std::vector<hlo::AxisRef> refs;
   for (size_t k = 0; k < axes.size();) {
     const Piece& first = mesh.pieces[static_cast<size_t>(axes[k])];
@@ -36,12 +36,12 @@ std::vector<hlo::AxisRef> RefsOf(std::span<const int> axes, const DeviceMesh& me
 
 // Devices in row-major order of `axes`, which names every piece: an iota when the mesh and the
 // form have no order of their own.
-hlo::DeviceList DevicesBy(std::span<const int> axes, const Form& form, const DeviceMesh& mesh) {
+hlo::DeviceList DevicesBy(AxisSpan axes, const Form& form, const DeviceMesh& mesh) {
   hlo::DeviceList list;
   if (form.order.empty() && mesh.order.empty()) {
     // Runs of neighbouring pieces are one dimension of the iota.
     std::vector<AxisList> runs;
-    for (int axis : axes) {
+    for (Axis axis : axes) {
       if (!runs.empty() && runs.back().back() + 1 == axis) {
         runs.back().push_back(axis);
       } else {

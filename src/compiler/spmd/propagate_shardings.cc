@@ -16,7 +16,7 @@ using hlo::FactorKind;
 using hlo::Instruction;
 using Axes = AxisList;
 
-bool StartsWith(std::span<const int> list, std::span<const int> prefix) {
+bool StartsWith(AxisSpan list, AxisSpan prefix) {
   return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
 }
 
@@ -74,7 +74,7 @@ class Propagation {
   // The axes that each factor should be cut by: the longest list that a tensor has for it. Where
   // tensors disagree the largest one wins, the first of equal ones.
   FactorAxes Decide(const Constraint& c, int64_t priority) {
-    FactorAxes best(c.rule.factors.size()), own;
+    FactorAxes best(c.rule.factors.size(), AxisList()), own;
     std::vector<int64_t> bytes(c.rule.factors.size(), -1);
     for (size_t t = 0; t < c.values.size(); ++t) {
       if (c.values[t] < 0 || !(IsOperand(c, t) ? c.forward : c.backward)) continue;
@@ -138,7 +138,7 @@ class Propagation {
     const AxisSet used = to.form.used() | to.banned;
     for (size_t k = dim.axes.size(); k < wanted.size(); ++k) {
       if ((used & BitOf(wanted[k])) == 0) continue;
-      VLOG("compiler", 2) << c.at->name() << ": " << mesh_.NameOf(std::span(&wanted[k], 1))
+      VLOG("compiler", 2) << c.at->name() << ": " << mesh_.NameOf(AxisSpan(wanted).subspan(k, 1))
                           << " would cut " << to.instruction->name() << " twice";
       return false;
     }

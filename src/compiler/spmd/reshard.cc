@@ -16,11 +16,11 @@ using Axes = AxisList;
 
 constexpr int64_t kMaxForms = program::WorkBounds::kVisits;  // looked at in one search
 
-bool IsPrefix(std::span<const int> a, std::span<const int> b) {
+bool IsPrefix(AxisSpan a, AxisSpan b) {
   return a.size() <= b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
-AxisSet SetOfAxes(std::span<const int> axes) {
+AxisSet SetOfAxes(AxisSpan axes) {
   AxisSet set = 0;
   for (int axis : axes) set |= BitOf(axis);
   return set;
@@ -92,13 +92,12 @@ class Search {
   double BytesOf(const Form& form) const {
     return static_cast<double>(LocalShape(shape_, form, mesh_).ByteSize());
   }
-  bool Divides(int64_t dim, std::span<const int> axes) const {
+  bool Divides(int64_t dim, AxisSpan axes) const {
     return shape_.dim(dim) % mesh_.SizeOf(axes) == 0;
   }
 
   // The time of a step from one form to another.
-  double CostOf(ReshardStep::Kind kind, const Form& from, const Form& after,
-                std::span<const int> axes) const {
+  double CostOf(ReshardStep::Kind kind, const Form& from, const Form& after, AxisSpan axes) const {
     const double n = static_cast<double>(mesh_.SizeOf(axes));
     const double part = (n - 1) / std::max(n, 1.0);
     double bytes = 0;
@@ -187,7 +186,7 @@ class Search {
     if (IsPrefix(have, AxesAt(to_, d))) return;
     for (size_t keep = 0; keep < have.size(); ++keep) {
       if (keep > 0 && !Divides(d, have)) continue;
-      const Axes moved(std::span<const int>(have).subspan(keep));
+      const Axes moved(AxisSpan(have).subspan(keep));
       Form after = form;
       after.dims[static_cast<size_t>(d)].axes.resize(keep);
       for (int64_t e = 0; e < shape_.rank(); ++e) {
@@ -217,7 +216,7 @@ class Search {
       for (size_t k = 0; alike && k < have.size(); ++k) {
         alike = mesh_.size(have[k]) == mesh_.size(want[k]);
       }
-      if (alike) have = std::span<const int>(want).first(have.size());
+      if (alike) have = AxisList(AxisSpan(want).first(have.size()));
       if ((used & SetOfAxes(have)) != 0) return;
       used |= SetOfAxes(have);
       Append(moved, have);

@@ -50,6 +50,7 @@ Result<AxisSet> ManualAxes(const Instruction& boundary, const DeviceMesh& mesh) 
 Result<ValueTable> ValueTable::Of(const hlo::Module& module, const DeviceMesh& mesh) {
   ValueTable table(mesh);
   table.entry_ = module.entry();
+  table.Reserve(static_cast<size_t>(module.instruction_count()));
   TRY(table.Visit(*module.entry(), {}, 0));
   table.JoinGroups();
   table.FlowManual();
@@ -169,7 +170,7 @@ Status ValueTable::VisitInstruction(const Instruction& i) {
     case Op::kTuple: {
       ValueIds from;
       for (const Instruction* operand : i.operands()) {
-        Append(from, of_[operand]);
+        for (int id : of_[operand]) from.push_back(id);
       }
       Link(i, from, of_[&i]);
       return {};

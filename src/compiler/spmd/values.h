@@ -71,6 +71,12 @@ class ValueTable {
 
  private:
   explicit ValueTable(const DeviceMesh& mesh) : mesh_(mesh) {}
+  void Reserve(size_t count) {
+    values_.reserve(count);
+    constraints_.reserve(count);
+    of_.reserve(count);
+    rules_.reserve(count);
+  }
   // `manual`: the axes along which the computation is of one device.
   Status Visit(const hlo::Computation& computation, std::span<const ValueIds> parameters,
                AxisSet manual);

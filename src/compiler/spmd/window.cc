@@ -144,7 +144,7 @@ Rotation RotationOf(const Instruction& i) {
 }
 
 const AxisList& WindowAxes(const Instruction& i, const Cut& cut, size_t s) {
-  static const AxisList kNone;
+  static const AxisList kNone{};
   const int64_t dim = i.attrs<hlo::ConvolutionAttrs>().dim_labels.kernel_spatial[s];
   const hlo::DimRule::Dim& factors = cut.rule.operands[1][static_cast<size_t>(dim)];
   if (factors.size() != 1) return kNone;
