@@ -60,7 +60,19 @@ class RunHandler {
   // Runs it, which is short, on the caller's thread, where there is a free slot and nothing else
   // waits, or where only what is longer stands before it: no queue and no other thread is between.
   // False: it is to be submitted.
-  bool RunHere(const TaskRef& task) WEFT_EXCLUDES(mutex_);
+  // `is_long`: on a worker's thread alone, and not while it would keep others from being received.
+  bool RunHere(const TaskRef& task, bool is_long = false) WEFT_EXCLUDES(mutex_);
+  // Runs what waits and is not of the high class on the caller's thread, a worker's; whether there
+  // was any.
+  bool RunQueued() WEFT_EXCLUDES(mutex_);
+  // Asked before the usual threads are: wakes a worker that has nothing to do; false: there is
+  // none. Once; it outlives the last request.
+  void AddWorkers(std::function<bool()> wake) {
+    wake_worker_ = std::move(wake);
+    has_workers_.store(true, std::memory_order_release);
+  }
+  // A thread of each kind that has nothing to do, for what waits and may start.
+  void WakeOne(bool may_be_worker = true) WEFT_EXCLUDES(mutex_);
   // The task does not run, if it did not begin: refused with CANCELLED.
   void Cancel(Task& task) WEFT_EXCLUDES(mutex_);
   // From now on tasks are refused with UNAVAILABLE; returns when nothing waits or runs, or at the
@@ -107,10 +119,12 @@ class RunHandler {
   void JudgeLeftover(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // Runs it, then says that it is done. Whether others wait.
   bool RunBatch(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
-  // A thread of each kind that has nothing to do, for what waits and may start.
-  void WakeOne() WEFT_EXCLUDES(mutex_);
+  // What a thread does that has been told what is next. Whether there was a run.
+  bool Follow(const Scheduler::Decision& decision, Crew crew) WEFT_EXCLUDES(mutex_);
 
   TaskRunner& runner_;
+  std::function<bool()> wake_worker_;
+  std::atomic<bool> has_workers_ = false;
   mutable Mutex mutex_;
   std::array<std::condition_variable, kCrews> wake_;
   std::condition_variable idle_;
@@ -122,7 +136,8 @@ class RunHandler {
   // Until then the leftover does the others; not before then, where it hardly got on.
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
   const int cores_;
-  const bool own_cores_;
+  const bool own_cores_;                         // and runs are their work
+  const bool runs_on_cores_;                     // or on devices, for which threads wait
   const SchedulerOptions::Placement placement_;  // free, where the cores are not its own
   const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;

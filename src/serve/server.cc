@@ -24,10 +24,19 @@ Outcome OutcomeOf(const Error& error) {
 
 }  // namespace
 
-ServerOptions DefaultServerOptions() {
+ServerOptions DefaultServerOptions(int lanes) {
   ServerOptions options;
   int cores = std::max(AvailableCores(), 1);
   options.scheduler.cores = options.scheduler.high_slots = cores;
+  if (lanes > 0) {
+    SchedulerOptions& scheduler = options.scheduler;
+    // A run that has begun goes on: one of the high class finds a lane without one.
+    scheduler.lanes = scheduler.high_slots = lanes;
+    scheduler.reserved = std::max(lanes * 3 / 8, 1);
+    scheduler.slots = std::max(lanes, scheduler.reserved + 1);
+    scheduler.least_slots = scheduler.reserved + 1;
+    return options;
+  }
   options.scheduler.reserved = std::max(cores / 4, 1);
   options.scheduler.slots = cores + options.scheduler.reserved;
   options.scheduler.least_slots = std::max(cores / 2, 1) + options.scheduler.reserved;
@@ -259,8 +268,9 @@ std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_pt
 bool Server::MayRunHere(const InferTask& task, ThreadUse use) const {
   if (use == ThreadUse::kNeeded) return false;
   Time cost = task.lane->Cost(task.lane->BucketFor(task.rows));
-  Time most = use == ThreadUse::kFree ? options_.run_here_below : options_.run_wanted_below;
-  return cost > 0 && cost <= most;
+  const bool is_free = use == ThreadUse::kFree;
+  if (is_free && IsWorker()) return cost > 0;
+  return cost > 0 && cost <= (is_free ? options_.run_here_below : options_.run_wanted_below);
 }
 
 Server::Ticket Server::Infer(InferRequest request, InferDone done) {
@@ -278,8 +288,12 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
     task->arrival = Now();
     task->servable->stats().Observe(priority, Phase::kAdmission, task->arrival - task->received);
   }
-  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use) && handler_->RunHere(tasks->front()))
-    return ticket;
+  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use)) {
+    const TaskRef task = tasks->front();
+    const bool is_long =
+        task->lane->Cost(task->lane->BucketFor(task->rows)) > options_.run_here_below;
+    if (handler_->RunHere(task, is_long)) return ticket;
+  }
   for (const auto& task : *tasks) ticket.tasks_.push_back(task);
   for (auto& task : *tasks) handler_->Submit(std::move(task));
   return ticket;

@@ -38,8 +38,10 @@ struct ServerOptions {
   int64_t max_inflight_bytes = 0;
   ModelLimits models = {};
 };
-// For this machine: as many slots as cores, and some for the high class.
-ServerOptions DefaultServerOptions();
+// For this machine: as many slots as cores, and some for the high class; or, where runs are not the
+// host's work, as many as the devices do side by side (Backend::Lanes), of which some are the high
+// class's.
+ServerOptions DefaultServerOptions(int lanes = 0);
 
 struct InferRequest {
   ModelQuery model;
@@ -88,6 +90,12 @@ class Server : private TaskRunner {
     receivers_.emplace_back(protocol, threads);
   }
   bool own_cores() const { return options_.scheduler.own_cores; }
+  RunHandler& handler() { return *handler_; }
+  // Threads that receive do runs.
+  bool has_workers() const {
+    return own_cores() && options_.scheduler.lanes == 0 &&
+           options_.scheduler.placement == SchedulerOptions::Placement::kWorkers;
+  }
 
   // A request under way, for who wants to end it.
   class Ticket {

@@ -21,7 +21,7 @@ struct GrpcServerOptions {
   int max_connections = 20'000;
   std::string socket_path = {};  // a Unix socket beside; empty: none
   TlsOptions tls = {};
-  std::function<bool()> may_poll = nullptr;  // see EventLoop::Start
+  LoopWork work = {};  // of the threads that receive
 };
 
 class GrpcServer {

@@ -30,8 +30,8 @@ namespace {
 constexpr int kExitFailed = 1, kExitUsage = 2;
 constexpr Time kFlush = 5 * kSecond;  // for answers that are ready to leave the process
 
-ServerOptions OptionsOf(const ServeFlags& flags) {
-  ServerOptions options = DefaultServerOptions();
+Result<ServerOptions> OptionsOf(const ServeFlags& flags, int lanes) {
+  ServerOptions options = DefaultServerOptions(lanes);
   SchedulerOptions& scheduler = options.scheduler;
   if (flags.reserved_slots >= 0) {
     scheduler.slots += static_cast<int>(flags.reserved_slots) - scheduler.reserved;
@@ -41,8 +41,12 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   scheduler.reserved = std::min(scheduler.reserved, scheduler.slots - 1);
   scheduler.max_queue = static_cast<size_t>(std::max<int64_t>(flags.max_queue, 1));
   scheduler.own_cores = flags.dedicated_cores;
-  if (flags.run_placement == "pinned") scheduler.placement = SchedulerOptions::Placement::kPinned;
-  if (flags.run_placement == "behind") scheduler.placement = SchedulerOptions::Placement::kBehind;
+  const auto placement = ParsePlacement(flags.run_placement);
+  if (!placement) {
+    return InvalidArgument("--run_placement=", flags.run_placement,
+                           ": expected free, pinned, behind or workers");
+  }
+  if (scheduler.own_cores) scheduler.placement = *placement;
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
   options.batching.enabled = flags.enable_batching;
   options.batching.max_delay = std::max<int64_t>(flags.batch_timeout_micros, 0) * kMicrosecond;
@@ -51,6 +55,12 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   options.models.weights_bytes = std::max<int64_t>(flags.max_weights_bytes, 0);
   options.models.repository = flags.model_repository;
   return options;
+}
+
+void SetWorkers(RunHandler& handler, LoopWork& work) {
+  work.run_queued = [&handler] { return handler.RunQueued(); };
+  work.hand_on = [&handler] { handler.WakeOne(false); };
+  work.offer = [&handler](std::function<bool()> wake) { handler.AddWorkers(std::move(wake)); };
 }
 
 Status ReadBatchingFile(const std::string& path, ServeFlags& flags) {
@@ -144,7 +154,13 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   TlsOptions tls = TRY(TlsOf(flags));
   Gate gate;
   TRY(OpenGate(flags, gate));
-  Server server(TRY(MakeClientBackend({TRY(SelectionOf(flags))})), OptionsOf(flags));
+  // Queues of one GPU that the driver would otherwise give the same channel wait for each other.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  BackendOptions on = {.selection = TRY(SelectionOf(flags))};
+  if (flags.device_lanes > 0) on.lanes = static_cast<int>(flags.device_lanes);
+  std::unique_ptr<Backend> backend = TRY(MakeClientBackend(on));
+  const ServerOptions options = TRY(OptionsOf(flags, backend->Lanes()));
+  Server server(std::move(backend), options);
   if (flags.enable_shared_memory) server.shared_memory().Enable();
   RestApi rest(server, &gate);
   if (flags.rest_api_timeout_in_ms > 0)
@@ -158,7 +174,7 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
     options.max_request_bytes = flags.max_request_bytes;
     options.max_connections = static_cast<int>(flags.max_connections);
     options.tls = tls;
-    if (server.own_cores()) options.may_poll = [&server] { return server.HasIdleCore(); };
+    if (server.own_cores()) options.work.may_poll = [&server] { return server.HasIdleCore(); };
     server.AddReceivers(protocol, options.threads);
   };
   HttpServerOptions http_options;
@@ -166,6 +182,7 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
     set(http_options, "receiving HTTP", flags.rest_api_port, flags.rest_api_num_threads);
   GrpcServerOptions grpc_options;
   if (flags.port >= 0) set(grpc_options, "receiving gRPC", flags.port, flags.grpc_max_threads);
+  if (server.has_workers()) SetWorkers(server.handler(), grpc_options.work);
   // Open from the start: a server that loads is alive, but not ready.
   if (flags.rest_api_port >= 0) http = TRY(HttpServer::Start(http_options, rest));
   grpc_options.socket_path = flags.grpc_socket_path;
