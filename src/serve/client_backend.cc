@@ -16,6 +16,8 @@
 namespace weft::serve {
 namespace {
 
+constexpr int kLanes = 8;
+
 int64_t Nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -231,7 +233,11 @@ class ClientBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> MakeClientBackend(const BackendOptions& options) {
   client::ClientOptions chosen = TRY(client::ClientOptions::FromEnvironment());
-  chosen.gpu_devices = std::max(chosen.gpu_devices, options.lanes);
+  if (options.lanes > 0) {
+    chosen.gpu_devices = options.lanes;
+  } else if (chosen.gpu_devices == 1) {
+    chosen.gpu_devices = kLanes;
+  }
   return std::make_unique<ClientBackend>(TRY(client::Client::Create(std::move(chosen))), options);
 }
 

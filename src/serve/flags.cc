@@ -55,7 +55,7 @@ const Flag kFlags[] = {
      "which of several GPU devices runs a request: soonest_free or round_robin (soonest_free)",
      &F::device_selection},
     {"device_lanes", "N",
-     "runs that a GPU is given side by side; 0: eight, or WEFT_GPU_DEVICES where that is more (0)",
+     "runs that a GPU is given side by side; 0: eight, or as many as WEFT_GPU_DEVICES (0)",
      &F::device_lanes},
     {"slots", "N", "runs at once; 0: by the cores", &F::slots},
     {"reserved_slots", "N", "of those, for requests of high priority; -1: by the cores",
