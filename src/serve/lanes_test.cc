@@ -156,7 +156,7 @@ TEST_P(LanesTest, TheHighClassIsAnsweredInTimeUnderOverload) {
   const int lanes = std::min(with.at_once, std::max(with.lanes - options.reserved, 1));
   const double all = 100.0 * kSecond / kRun * lanes;
   const double spare = all - static_cast<double>(storm.high.latencies.size());
-  EXPECT_GE(static_cast<double>(storm.rest.in_time), 0.9 * spare);
+  EXPECT_GE(static_cast<double>(storm.rest.in_time), 0.85 * spare);
 }
 
 TEST(Lanes, AsManyRunsAsTheDevicesDo) {
