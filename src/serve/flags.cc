@@ -47,7 +47,7 @@ const Flag kFlags[] = {
      &F::dedicated_cores},
     {"run_placement", "P",
      "with --dedicated_cores, threads of runs: free, pinned (each to a core), behind (that too, "
-     "and all others first), workers (threads that receive gRPC, each on a core, do them) (free)",
+     "and all others first) (free)",
      &F::run_placement},
     {"batch_timeout_micros", "N",
      "how long a request waits for others while the device is free (0)", &F::batch_timeout_micros},

@@ -65,9 +65,7 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      const bool pinned = placement_ == SchedulerOptions::Placement::kPinned ||
-                          placement_ == SchedulerOptions::Placement::kBehind;
-      const int core = pinned ? i % cores_ : -1;
+      const int core = placement_ != SchedulerOptions::Placement::kFree ? i % cores_ : -1;
       threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
         Work(crew, core);
@@ -144,13 +142,12 @@ void RunHandler::SetCrowded(Time now) {
   crowded_until_ = now + kCrowded;
 }
 
-bool RunHandler::RunHere(const TaskRef& task, bool is_long) {
+bool RunHandler::RunHere(const TaskRef& task) {
   std::optional<Scheduler::Batch> batch;
   {
     MutexLock lock(mutex_);
     Time now = Now();
-    const bool may = !is_long || (IsWorker() && MayPass(now));
-    if (!draining_ && may) batch = scheduler_.StartAtOnce(task, now, MayPass(now) && !is_long);
+    if (!draining_) batch = scheduler_.StartAtOnce(task, now, MayPass(now));
   }
   if (!batch) return false;
   if (RunBatch(*batch)) WakeOne();  // its slot is free for what came meanwhile
@@ -164,8 +161,8 @@ RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
   return behind && now >= leftover_from_ ? Crew::kLeftover : Crew::kOthers;
 }
 
-void RunHandler::WakeOne(bool may_be_worker) {
-  bool high = false, other = false, worker = false;
+void RunHandler::WakeOne() {
+  bool high = false, other = false;
   size_t crew = 0, high_crew = static_cast<size_t>(Crew::kHigh);
   {
     MutexLock lock(mutex_);
@@ -176,13 +173,10 @@ void RunHandler::WakeOne(bool may_be_worker) {
     if (waiting_[high_crew] == 0) high_crew = static_cast<size_t>(Crew::kHighToo);
     high = waiting_[high_crew] > 0 && (scheduler_.MayTake(Scheduler::Takes::kHigh) ||
                                        (!free && MayPass(now) && scheduler_.MayPassRuns(now)));
-    worker = free && MayPass(now);
     other = waiting_[crew] > 0 &&
             (free || (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
   }
   if (high) wake_[high_crew].notify_one();
-  worker = worker && may_be_worker && has_workers_.load(std::memory_order_acquire);
-  if (worker && wake_worker_()) return;
   if (other) wake_[crew].notify_one();
 }
 
@@ -200,7 +194,6 @@ bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
   if (runs_on_cores_) under_way_.fetch_add(1, std::memory_order_relaxed);
   {
     ThreadLimit limit(batch.threads);
-    OnAllCores spread(batch.threads > 1);
     runner_.Run(batch);
   }
   if (runs_on_cores_) under_way_.fetch_sub(1, std::memory_order_relaxed);
@@ -266,31 +259,15 @@ void RunHandler::Work(Crew crew, int core) {
     // Loops of several threads are on all of them.
     const bool spreads = decision->batch && decision->batch->threads > 1;
     if (spreads && std::exchange(home, false)) UseCores(0, 0);
-    Follow(*decision, crew);
+    WakeOne();  // another slot may be free for what is left
+    for (const TaskRef& task : decision->expired) {
+      runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
+    }
+    if (!decision->batch) continue;
+    bool more = RunBatch(*decision->batch);
+    if (crew == Crew::kLeftover) JudgeLeftover(*decision->batch);
+    if (more) WakeOne();
   }
-}
-
-bool RunHandler::Follow(const Scheduler::Decision& decision, Crew crew) {
-  WakeOne();  // another slot may be free for what is left
-  for (const TaskRef& task : decision.expired) {
-    runner_.Refuse(*task, TurnedAway(Scheduler::Verdict::kExpired, 0));
-  }
-  if (!decision.batch) return false;
-  bool more = RunBatch(*decision.batch);
-  if (crew == Crew::kLeftover) JudgeLeftover(*decision.batch);
-  if (more) WakeOne();
-  return true;
-}
-
-bool RunHandler::RunQueued() {
-  Scheduler::Decision decision;
-  {
-    MutexLock lock(mutex_);
-    const Time now = Now();
-    if (!MayPass(now) || !scheduler_.MayTake(Scheduler::Takes::kOthers)) return false;
-    decision = scheduler_.Next(now, Scheduler::Takes::kOthers);
-  }
-  return Follow(decision, Crew::kOthers);
 }
 
 bool RunHandler::Drain(Time deadline) {

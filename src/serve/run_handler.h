@@ -60,19 +60,7 @@ class RunHandler {
   // Runs it, which is short, on the caller's thread, where there is a free slot and nothing else
   // waits, or where only what is longer stands before it: no queue and no other thread is between.
   // False: it is to be submitted.
-  // `is_long`: on a worker's thread alone, and not while it would keep others from being received.
-  bool RunHere(const TaskRef& task, bool is_long = false) WEFT_EXCLUDES(mutex_);
-  // Runs what waits and is not of the high class on the caller's thread, a worker's; whether there
-  // was any.
-  bool RunQueued() WEFT_EXCLUDES(mutex_);
-  // Asked before the usual threads are: wakes a worker that has nothing to do; false: there is
-  // none. Once; it outlives the last request.
-  void AddWorkers(std::function<bool()> wake) {
-    wake_worker_ = std::move(wake);
-    has_workers_.store(true, std::memory_order_release);
-  }
-  // A thread of each kind that has nothing to do, for what waits and may start.
-  void WakeOne(bool may_be_worker = true) WEFT_EXCLUDES(mutex_);
+  bool RunHere(const TaskRef& task) WEFT_EXCLUDES(mutex_);
   // The task does not run, if it did not begin: refused with CANCELLED.
   void Cancel(Task& task) WEFT_EXCLUDES(mutex_);
   // From now on tasks are refused with UNAVAILABLE; returns when nothing waits or runs, or at the
@@ -119,12 +107,10 @@ class RunHandler {
   void JudgeLeftover(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // Runs it, then says that it is done. Whether others wait.
   bool RunBatch(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
-  // What a thread does that has been told what is next. Whether there was a run.
-  bool Follow(const Scheduler::Decision& decision, Crew crew) WEFT_EXCLUDES(mutex_);
+  // A thread of each kind that has nothing to do, for what waits and may start.
+  void WakeOne() WEFT_EXCLUDES(mutex_);
 
   TaskRunner& runner_;
-  std::function<bool()> wake_worker_;
-  std::atomic<bool> has_workers_ = false;
   mutable Mutex mutex_;
   std::array<std::condition_variable, kCrews> wake_;
   std::condition_variable idle_;

@@ -39,7 +39,7 @@ std::optional<Priority> ParsePriority(std::string_view text) {
 }
 
 std::optional<SchedulerOptions::Placement> ParsePlacement(std::string_view text) {
-  constexpr std::string_view kNames[] = {"free", "pinned", "behind", "workers"};
+  constexpr std::string_view kNames[] = {"free", "pinned", "behind"};
   for (size_t i = 0; i < std::size(kNames); ++i) {
     if (text == kNames[i]) return static_cast<SchedulerOptions::Placement>(i);
   }
@@ -226,9 +226,6 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
   if (options_.lanes > 0) return 1;  // of the host, which waits
-  // More would be woken on cores that other runs have.
-  const bool others_run = running_.size() > 0 || queued_ > 0;
-  if (options_.placement == SchedulerOptions::Placement::kWorkers && others_run) return 1;
   if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
   if (!batch.lane->GainsByThreads(batch.bucket)) return 1;
   size_t others = static_cast<size_t>(running()) + queued_;

@@ -122,9 +122,8 @@ struct SchedulerOptions {
   int lanes = 0;
   bool own_cores = false;  // no other program uses them
   // There, runs that are not of the high class: on any core; each thread on one of its own; that
-  // too, and behind all others, not only while requests are turned away; or by the threads that
-  // receive, each on a core, so that no run displaces another and none is handed over.
-  enum class Placement : uint8_t { kFree, kPinned, kBehind, kWorkers };
+  // too, and behind all others, not only while requests are turned away.
+  enum class Placement : uint8_t { kFree, kPinned, kBehind };
   Placement placement = Placement::kFree;
   // Runs of the high class at once, whatever else runs: for threads that the system puts before the
   // others. 0: they take slots as the others do.
@@ -134,7 +133,7 @@ struct SchedulerOptions {
   int least_slots = 0;
 };
 
-std::optional<SchedulerOptions::Placement> ParsePlacement(std::string_view text);  // "workers"
+std::optional<SchedulerOptions::Placement> ParsePlacement(std::string_view text);  // "pinned"
 
 // Not thread-safe.
 class Scheduler {

@@ -268,9 +268,8 @@ std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_pt
 bool Server::MayRunHere(const InferTask& task, ThreadUse use) const {
   if (use == ThreadUse::kNeeded) return false;
   Time cost = task.lane->Cost(task.lane->BucketFor(task.rows));
-  const bool is_free = use == ThreadUse::kFree;
-  if (is_free && IsWorker()) return cost > 0;
-  return cost > 0 && cost <= (is_free ? options_.run_here_below : options_.run_wanted_below);
+  Time most = use == ThreadUse::kFree ? options_.run_here_below : options_.run_wanted_below;
+  return cost > 0 && cost <= most;
 }
 
 Server::Ticket Server::Infer(InferRequest request, InferDone done) {
@@ -288,12 +287,8 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
     task->arrival = Now();
     task->servable->stats().Observe(priority, Phase::kAdmission, task->arrival - task->received);
   }
-  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use)) {
-    const TaskRef task = tasks->front();
-    const bool is_long =
-        task->lane->Cost(task->lane->BucketFor(task->rows)) > options_.run_here_below;
-    if (handler_->RunHere(task, is_long)) return ticket;
-  }
+  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use) && handler_->RunHere(tasks->front()))
+    return ticket;
   for (const auto& task : *tasks) ticket.tasks_.push_back(task);
   for (auto& task : *tasks) handler_->Submit(std::move(task));
   return ticket;

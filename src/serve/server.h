@@ -90,12 +90,6 @@ class Server : private TaskRunner {
     receivers_.emplace_back(protocol, threads);
   }
   bool own_cores() const { return options_.scheduler.own_cores; }
-  RunHandler& handler() { return *handler_; }
-  // Threads that receive do runs.
-  bool has_workers() const {
-    return own_cores() && options_.scheduler.lanes == 0 &&
-           options_.scheduler.placement == SchedulerOptions::Placement::kWorkers;
-  }
 
   // A request under way, for who wants to end it.
   class Ticket {

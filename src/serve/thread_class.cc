@@ -5,8 +5,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/str.h"
 #include "serve/run_handler.h"
 
@@ -19,7 +17,6 @@ constexpr int kBehind = 10;
 thread_local bool stands_behind = false;
 thread_local bool receives = false;
 thread_local Time receives_until = 0;  // on the cores for that; 0: on any
-thread_local int home = -1;            // a worker's core
 
 // The process's cores as they were when this was first asked, before any thread chose.
 const cpu_set_t& ProcessCores() {
@@ -96,23 +93,6 @@ void BecomeReceiver(bool own_cores) {
   UseSlices(SlicesFor(own_cores).receiver);
 }
 
-void BecomeWorker(int core) {
-  home = core;
-  UseCores(home, 1);
-}
-
-bool IsWorker() {
-  return home >= 0;
-}
-
-OnAllCores::OnAllCores(bool wanted) : left_(wanted && IsWorker()) {
-  if (left_) UseCores(0, 0);
-}
-
-OnAllCores::~OnAllCores() {
-  if (left_) UseCores(home, 1);
-}
-
 void GiveWay() {
   sched_yield();
 }
@@ -127,7 +107,7 @@ void KeepToReceiverCores(int cores, Time until) {
 void LeaveReceiverCores() {
   if (receives_until == 0 || Now() < receives_until) return;
   receives_until = 0;
-  UseCores(std::max(home, 0), home < 0 ? 0 : 1);
+  UseCores(0, 0);
 }
 
 }  // namespace weft::serve

@@ -46,19 +46,6 @@ void BecomeReceiver(bool own_cores);
 void KeepToReceiverCores(int cores, Time until);
 // Back on all cores, where that time is over.
 void LeaveReceiverCores();
-// From now on this thread is on this of the process's cores, and may do there what takes long.
-void BecomeWorker(int core);
-bool IsWorker();
-// While it is there a worker may be on all cores: for loops of several threads.
-class OnAllCores {
- public:
-  explicit OnAllCores(bool wanted);
-  ~OnAllCores();
-  OnAllCores(const OnAllCores&) = delete;
-
- private:
-  const bool left_;
-};
 // Somebody who waits for this thread's core has it now, where it is not urgent.
 void GiveWay();
 // What the system calls the rank of a thread that stands behind, and of one with such slices.

@@ -5,12 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
-#include "base/cores.h"
 #include "base/trace.h"
 #include "serve/run_handler.h"
 #include "serve/thread_class.h"
@@ -36,15 +34,14 @@ void Connection::Wake() const {
 }
 
 bool Connection::IsLastReceiver() const {
-  return loop_ != nullptr && loop_->IsLast();
+  return loop_ != nullptr && loop_->busy_.load(std::memory_order_relaxed) >= loop_->receivers_;
 }
 
 Result<std::unique_ptr<EventLoop>> EventLoop::Make(int max_connections) {
   std::unique_ptr<EventLoop> loop(new EventLoop(max_connections));
   loop->poll_ = epoll_create1(EPOLL_CLOEXEC);
   loop->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  loop->work_ready_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (loop->poll_ < 0 || loop->wake_ < 0 || loop->work_ready_ < 0)
+  if (loop->poll_ < 0 || loop->wake_ < 0)
     return MakeError(Code::kResourceExhausted, "no descriptors for connections");
   Watch(loop->poll_, EPOLL_CTL_ADD, loop->wake_, EPOLLIN, static_cast<uint64_t>(loop->wake_));
   MutexLock lock(loop->mutex_);
@@ -55,7 +52,7 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Make(int max_connections) {
 EventLoop::~EventLoop() {
   Stop(0);
   for (const auto& [listener, open] : listeners_) close(listener);
-  for (int descriptor : {poll_, wake_, work_ready_}) {
+  for (int descriptor : {poll_, wake_}) {
     if (descriptor >= 0) close(descriptor);
   }
 }
@@ -65,24 +62,12 @@ void EventLoop::Listen(int descriptor, Open open) {
   Watch(poll_, EPOLL_CTL_ADD, descriptor, EPOLLIN, static_cast<uint64_t>(descriptor));
 }
 
-void EventLoop::Start(int threads, std::function<void()> tick, LoopWork work) {
+void EventLoop::Start(int threads, std::function<void()> tick, std::function<bool()> may_poll) {
   receivers_ = threads;
-  work_ = std::move(work);
-  const bool workers = work_.run_queued != nullptr;
-  const int cores = std::max(AvailableCores(), 1);
-  if (workers) {
-    Watch(poll_, EPOLL_CTL_ADD, work_ready_, EPOLLIN | EPOLLET, static_cast<uint64_t>(work_ready_));
-    work_.offer([this] {
-      // One more is left for what comes.
-      if (busy_.load(std::memory_order_relaxed) + 1 >= receivers_) return false;
-      uint64_t one = 1;
-      return write(work_ready_, &one, sizeof(one)) == sizeof(one);
-    });
-  }
+  may_poll_ = std::move(may_poll);
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, i, workers, cores] {
+    threads_.emplace_back([this, i] {
       trace::NameThread(StrCat("receive ", i));
-      if (workers) BecomeWorker(i % cores);
       Work();
     });
   }
@@ -93,11 +78,11 @@ void EventLoop::Start(int threads, std::function<void()> tick, LoopWork work) {
 // last ones came as close together as that is worth it.
 bool EventLoop::Next(epoll_event& event) {
   int got = 0;
-  if (work_.may_poll != nullptr) {
+  if (may_poll_ != nullptr) {
     const Time now = Now(), until = last_event_.load(std::memory_order_relaxed) + kPollFor;
     if (close_together_.load(std::memory_order_relaxed) && now < until &&
         !polling_.exchange(true, std::memory_order_acquire)) {
-      while ((got = epoll_wait(poll_, &event, 1, 0)) == 0 && work_.may_poll() && Now() < until) {
+      while ((got = epoll_wait(poll_, &event, 1, 0)) == 0 && may_poll_() && Now() < until) {
         GiveWay();  // a run that came to this core would wait for long
       }
       polling_.store(false, std::memory_order_release);
@@ -105,14 +90,14 @@ bool EventLoop::Next(epoll_event& event) {
   }
   if (got == 0) got = epoll_wait(poll_, &event, 1, -1);
   if (got < 1) return false;
-  if (work_.may_poll == nullptr) return true;
+  if (may_poll_ == nullptr) return true;
   const Time now = Now(), last = last_event_.exchange(now, std::memory_order_relaxed);
   close_together_.store(now - last < kPollFor, std::memory_order_relaxed);
   return true;
 }
 
 void EventLoop::Work() {
-  BecomeReceiver(work_.may_poll != nullptr);
+  BecomeReceiver(may_poll_ != nullptr);
   for (;;) {
     epoll_event event = {};
     if (!Next(event)) continue;
@@ -120,25 +105,13 @@ void EventLoop::Work() {
     if (key >= kFirstConnection) {
       busy_.fetch_add(1, std::memory_order_relaxed);
       Serve(key, (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0);
-      RunQueued();
       busy_.fetch_sub(1, std::memory_order_relaxed);
       LeaveReceiverCores();
     } else if (key == static_cast<uint64_t>(wake_)) {
       return;
-    } else if (key == static_cast<uint64_t>(work_ready_)) {
-      busy_.fetch_add(1, std::memory_order_relaxed);
-      if (IsLast()) work_.hand_on();
-      RunQueued();
-      busy_.fetch_sub(1, std::memory_order_relaxed);
     } else {
       Accept(static_cast<int>(key));
     }
-  }
-}
-
-// A worker goes on with what waits, as long as another is left to receive.
-void EventLoop::RunQueued() {
-  while (work_.run_queued != nullptr && !IsLast() && work_.run_queued()) {
   }
 }
 

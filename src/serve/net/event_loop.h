@@ -21,21 +21,6 @@ namespace weft::serve {
 
 class EventLoop;
 
-// What its threads do beside receiving; all of it may be null.
-struct LoopWork {
-  // Whether a core is idle, on which one thread looks for events without sleeping while they come
-  // close together; null: never, the cores are not the server's own. To wake a thread of a core
-  // that idles takes tens of microseconds.
-  std::function<bool()> may_poll;
-  // Runs one of what waits; whether there was any. With it each thread is a worker, on a core of
-  // its own; the last that has nothing to do only receives.
-  std::function<bool()> run_queued;
-  // Has others run it.
-  std::function<void()> hand_on;
-  // Called once with what wakes a worker; false: none has nothing to do.
-  std::function<void(std::function<bool()>)> offer;
-};
-
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -71,8 +56,11 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   // Connections at the descriptor, which it takes, are opened so.
   void Listen(int descriptor, Open open);
-  // `tick`: called ten times a second; may be null.
-  void Start(int threads, std::function<void()> tick, LoopWork work = {});
+  // `tick`: called ten times a second; may be null. `may_poll`: whether a core is idle, on which
+  // one thread looks for events without sleeping while they come close together; null: never, the
+  // cores are not the server's own. To wake a thread of a core that idles takes tens of
+  // microseconds.
+  void Start(int threads, std::function<void()> tick, std::function<bool()> may_poll = nullptr);
   void StopAccepting() WEFT_EXCLUDES(mutex_);
   // Takes no more, waits until all connections are idle or for so long, ends them. Once.
   void Stop(Time grace) WEFT_EXCLUDES(mutex_);
@@ -88,15 +76,12 @@ class EventLoop {
   std::vector<std::shared_ptr<Connection>> All() WEFT_EXCLUDES(mutex_);
 
   const int max_connections_;
-  bool IsLast() const { return busy_.load(std::memory_order_relaxed) >= receivers_; }
-  void RunQueued();
-
-  int poll_ = -1, wake_ = -1, work_ready_ = -1;
+  int poll_ = -1, wake_ = -1;
   std::map<int, Open> listeners_;  // settled before the start
   friend class Connection;
   int receivers_ = 0;
   std::atomic<int> busy_ = 0;  // of them
-  LoopWork work_;
+  std::function<bool()> may_poll_;
   std::atomic<bool> polling_ = false;  // one of them does
   std::atomic<Time> last_event_ = 0;
   std::atomic<bool> close_together_ = false;  // the last two

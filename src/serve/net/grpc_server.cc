@@ -94,7 +94,8 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& o
   auto state = std::make_unique<State>(options, server, gate);
   TRY(state->Open());
   server.SetAnswerHooks({GrpcConnection::HoldWrites, GrpcConnection::ReleaseWrites});
-  state->loop->Start(options.threads, [raw = state.get()] { raw->health.Tell(); }, options.work);
+  state->loop->Start(
+      options.threads, [raw = state.get()] { raw->health.Tell(); }, options.may_poll);
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
 }
 

@@ -21,7 +21,7 @@ struct GrpcServerOptions {
   int max_connections = 20'000;
   std::string socket_path = {};  // a Unix socket beside; empty: none
   TlsOptions tls = {};
-  LoopWork work = {};  // of the threads that receive
+  std::function<bool()> may_poll = nullptr;  // see EventLoop::Start
 };
 
 class GrpcServer {

@@ -49,7 +49,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& o
   state->loop->Listen(listener, [tls, shared = state->shared](int descriptor) {
     return std::make_shared<HttpConnection>(descriptor, tls, shared);
   });
-  state->loop->Start(options.threads, nullptr, options.work);
+  state->loop->Start(options.threads, nullptr, options.may_poll);
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 

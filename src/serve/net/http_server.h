@@ -22,7 +22,7 @@ struct HttpServerOptions {
   int header_seconds = 20;    // from a request's first byte to the end of its header
   int request_seconds = 120;  // for a body to arrive, and for an answer to leave
   TlsOptions tls = {};
-  LoopWork work = {};  // of the threads that receive
+  std::function<bool()> may_poll = nullptr;  // see EventLoop::Start
 };
 
 class HttpServer {

@@ -44,7 +44,7 @@ Result<ServerOptions> OptionsOf(const ServeFlags& flags, int lanes) {
   const auto placement = ParsePlacement(flags.run_placement);
   if (!placement) {
     return InvalidArgument("--run_placement=", flags.run_placement,
-                           ": expected free, pinned, behind or workers");
+                           ": expected free, pinned or behind");
   }
   if (scheduler.own_cores) scheduler.placement = *placement;
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
@@ -55,12 +55,6 @@ Result<ServerOptions> OptionsOf(const ServeFlags& flags, int lanes) {
   options.models.weights_bytes = std::max<int64_t>(flags.max_weights_bytes, 0);
   options.models.repository = flags.model_repository;
   return options;
-}
-
-void SetWorkers(RunHandler& handler, LoopWork& work) {
-  work.run_queued = [&handler] { return handler.RunQueued(); };
-  work.hand_on = [&handler] { handler.WakeOne(false); };
-  work.offer = [&handler](std::function<bool()> wake) { handler.AddWorkers(std::move(wake)); };
 }
 
 Status ReadBatchingFile(const std::string& path, ServeFlags& flags) {
@@ -174,7 +168,7 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
     options.max_request_bytes = flags.max_request_bytes;
     options.max_connections = static_cast<int>(flags.max_connections);
     options.tls = tls;
-    if (server.own_cores()) options.work.may_poll = [&server] { return server.HasIdleCore(); };
+    if (server.own_cores()) options.may_poll = [&server] { return server.HasIdleCore(); };
     server.AddReceivers(protocol, options.threads);
   };
   HttpServerOptions http_options;
@@ -182,7 +176,6 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
     set(http_options, "receiving HTTP", flags.rest_api_port, flags.rest_api_num_threads);
   GrpcServerOptions grpc_options;
   if (flags.port >= 0) set(grpc_options, "receiving gRPC", flags.port, flags.grpc_max_threads);
-  if (server.has_workers()) SetWorkers(server.handler(), grpc_options.work);
   // Open from the start: a server that loads is alive, but not ready.
   if (flags.rest_api_port >= 0) http = TRY(HttpServer::Start(http_options, rest));
   grpc_options.socket_path = flags.grpc_socket_path;
