@@ -16,7 +16,7 @@
 namespace weft::serve {
 namespace {
 
-constexpr int kLanes = 8;
+constexpr int kDeviceLanes = 8;
 
 int64_t Nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -236,7 +236,7 @@ Result<std::unique_ptr<Backend>> MakeClientBackend(const BackendOptions& options
   if (options.lanes > 0) {
     chosen.gpu_devices = options.lanes;
   } else if (chosen.gpu_devices == 1) {
-    chosen.gpu_devices = kLanes;
+    chosen.gpu_devices = kDeviceLanes;
   }
   return std::make_unique<ClientBackend>(TRY(client::Client::Create(std::move(chosen))), options);
 }
