@@ -46,7 +46,7 @@ int CheckModel(const std::string& path, bool fill_cache) {
     return fail(
         Error(Code::kFailedPrecondition, "there is no cache to compile into: WEFT_CACHE=0"));
   }
-  auto backend = serve::MakeClientBackend();
+  auto backend = serve::MakeClientBackend({.lanes = 1});
   if (!backend) return fail(backend.error());
   auto report = serve::CheckFolder(path, **backend);
   if (!report) return fail(report.error());

@@ -351,7 +351,7 @@ int Main(int argc, char** argv) {
   if (options->target.empty()) {
     auto backend = MakeClientBackend();
     if (!backend) return Fail(backend.error());
-    ServerOptions server_options = DefaultServerOptions();
+    ServerOptions server_options = DefaultServerOptions((*backend)->Lanes());
     server_options.batching.enabled = options->batching;
     server = std::make_unique<Server>(std::move(*backend), server_options);
     std::vector<ModelConfig> models;

@@ -38,7 +38,7 @@ class Bench:
     def __init__(self, options, models, cache):
         self.options, self.models, self.placement = options, models, True
         # Each program is compiled once a run. On a machine with a GPU that would be the default.
-        self.environment = dict({"WEFT_PLATFORM": "cpu"}, **os.environ, WEFT_CACHE=cache)
+        self.environment = {"WEFT_PLATFORM": "cpu", **os.environ, "WEFT_CACHE": cache}
         self.results, self.rows = {}, []
 
     def _pinned(self, cores, command):
@@ -310,6 +310,7 @@ def parse():
     parser.add_argument("--bin", type=pathlib.Path, default=os.environ.get("WEFT_BUILD_DIR", ROOT / "build"))
     parser.add_argument("--models", default="")
     parser.add_argument("--export", default="")
+    parser.add_argument("--cache", default="", help="of compiled programs, for several runs; else each run compiles")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.overload_seconds, options.rounds = 0.5, 2, 1
@@ -329,7 +330,7 @@ def main():
     with tempfile.TemporaryDirectory() as base, tempfile.TemporaryDirectory() as cache:
         if not options.models:
             export(base)
-        bench = Bench(options, options.models or base, cache)
+        bench = Bench(options, options.models or base, options.cache or cache)
         for name in only:
             for bench.placement in {"on": (True,), "off": (False,), "both": (True, False) if name in PLACED else (True,)}[options.placement]:
                 STEPS[name](bench)

@@ -50,6 +50,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string description() const = 0;  // "Weft CPU"
   virtual bool is_gpu() const = 0;
+  // Runs that devices with memory of their own do side by side: so many queues, each of which does
+  // its runs one after the other. 0: runs are work of the host's cores.
+  virtual int Lanes() const { return 0; }
   // What each device has, where requests are spread over several; empty: one runs all.
   virtual std::vector<DeviceSelector::Load> DeviceLoads() const { return {}; }
   virtual Result<DeviceValueRef> Place(Literal value) = 0;

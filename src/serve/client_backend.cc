@@ -1,5 +1,6 @@
 #include "serve/client_backend.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -7,12 +8,15 @@
 #include "base/doing.h"
 #include "base/metrics.h"
 #include "base/trace.h"
+#include "client/accelerator.h"
 #include "client/buffer.h"
 #include "client/client.h"
 #include "client/executable.h"
 
 namespace weft::serve {
 namespace {
+
+constexpr int kDeviceLanes = 8;
 
 int64_t Nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -160,6 +164,7 @@ class ClientBackend final : public Backend {
         selector_(static_cast<int>(client_->devices().size()), options.selection) {}
   std::string description() const override { return client_->devices()[0]->kind(); }
   bool is_gpu() const override { return client_->gpu() != nullptr; }
+  int Lanes() const override { return is_gpu() ? static_cast<int>(client_->devices().size()) : 0; }
   std::vector<DeviceSelector::Load> DeviceLoads() const override {
     return is_gpu() ? selector_.loads() : std::vector<DeviceSelector::Load>();
   }
@@ -168,11 +173,7 @@ class ClientBackend final : public Backend {
     if (!is_gpu()) return std::make_shared<HostValue>(std::move(value));
     auto placed = std::make_shared<PlacedBuffers>();
     for (const auto& device : client_->devices())
-      placed->buffers.push_back(client::BufferFromLiteral(device->default_memory(), value));
-    for (const auto& buffer : placed->buffers) {
-      if (const Status& ready = buffer->ready()->Await(); !ready)
-        return std::unexpected(ready.error());
-    }
+      placed->buffers.push_back(TRY(PlaceOn(*device, value, placed->buffers)));
     return placed;
   }
 
@@ -201,6 +202,29 @@ class ClientBackend final : public Backend {
   }
 
  private:
+  // Logical devices of one real device read the same bytes.
+  static Result<std::unique_ptr<client::Buffer>> PlaceOn(
+      const client::Device& device, const Literal& value,
+      std::span<const std::unique_ptr<client::Buffer>> there) {
+    client::Memory* memory = device.default_memory();
+    for (const auto& other : there) {
+      client::ArrayRef array = TRY(other->Get());
+      const bool lent = array->device == nullptr || array->device->lent();
+      if (lent || &other->device()->accelerator()->device() != &device.accelerator()->device())
+        continue;
+      auto bytes = std::make_shared<client::DeviceBytes>();
+      bytes->address = array->device->address;
+      bytes->on_delete = [array] {};
+      return std::make_unique<client::Buffer>(
+          memory->client(), std::make_shared<client::Array>(array->shape, memory, std::move(bytes),
+                                                            client::Event::Done()));
+    }
+    std::unique_ptr<client::Buffer> buffer = client::BufferFromLiteral(memory, value);
+    if (const Status& ready = buffer->ready()->Await(); !ready)
+      return std::unexpected(ready.error());
+    return buffer;
+  }
+
   std::unique_ptr<client::Client> client_;
   DeviceSelector selector_;
 };
@@ -209,6 +233,11 @@ class ClientBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> MakeClientBackend(const BackendOptions& options) {
   client::ClientOptions chosen = TRY(client::ClientOptions::FromEnvironment());
+  if (options.lanes > 0) {
+    chosen.gpu_devices = options.lanes;
+  } else if (chosen.gpu_devices == 1) {
+    chosen.gpu_devices = kDeviceLanes;
+  }
   return std::make_unique<ClientBackend>(TRY(client::Client::Create(std::move(chosen))), options);
 }
 

@@ -82,7 +82,8 @@ TEST(DeviceSelector, RequestsRunOnEveryDevice) {
   TempFolder folder;
   WriteLinear(folder.path() + "/m/1", 2, 1, {1});
   const Backend& devices = **backend;
-  Server server(std::move(*backend), DefaultServerOptions());
+  EXPECT_EQ(devices.Lanes(), 3);
+  Server server(std::move(*backend), DefaultServerOptions(3));
   ASSERT_TRUE(server.models().SetConfig({{"m", folder.path() + "/m"}}));
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {

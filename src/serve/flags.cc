@@ -47,14 +47,16 @@ const Flag kFlags[] = {
      &F::dedicated_cores},
     {"run_placement", "P",
      "with --dedicated_cores, threads of runs: free, pinned (each to a core), behind (that too, "
-     "and "
-     "all others first) (free)",
+     "and all others first) (free)",
      &F::run_placement},
     {"batch_timeout_micros", "N",
      "how long a request waits for others while the device is free (0)", &F::batch_timeout_micros},
     {"device_selection", "P",
      "which of several GPU devices runs a request: soonest_free or round_robin (soonest_free)",
      &F::device_selection},
+    {"device_lanes", "N",
+     "runs that a GPU is given side by side; 0: eight, or as many as WEFT_GPU_DEVICES (0)",
+     &F::device_lanes},
     {"slots", "N", "runs at once; 0: by the cores", &F::slots},
     {"reserved_slots", "N", "of those, for requests of high priority; -1: by the cores",
      &F::reserved_slots},

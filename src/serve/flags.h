@@ -23,7 +23,8 @@ struct ServeFlags {
   bool enable_batching = true, dedicated_cores = false;
   std::string run_placement = "free";
   int64_t batch_timeout_micros = 0;
-  int64_t slots = 0, reserved_slots = -1, max_queue = 1000, max_queue_delay_ms = 1000;
+  int64_t device_lanes = 0, slots = 0, reserved_slots = -1, max_queue = 1000,
+          max_queue_delay_ms = 1000;
   int64_t rest_api_num_threads = 0, grpc_max_threads = 0, max_request_bytes = int64_t{256} << 20,
           max_connections = 20'000;
   int64_t drain_seconds = 30;

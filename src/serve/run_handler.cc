@@ -58,7 +58,8 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     : runner_(runner),
       scheduler_(options),
       cores_(options.cores),
-      own_cores_(options.own_cores),
+      own_cores_(options.own_cores && options.lanes == 0),
+      runs_on_cores_(options.lanes == 0),
       placement_(own_cores_ ? options.placement : SchedulerOptions::Placement::kFree),
       others_only_(options.reserved > 0 && options.high_slots > 0) {
   auto start = [&](int count, std::string_view name, Crew crew) {
@@ -74,7 +75,7 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   const int others = options.slots - options.reserved;
   if (options.reserved > 0) StartHigh(std::max(options.reserved, options.high_slots));
   start(others, "serve ", Crew::kOthers);
-  if (others_only_) start(others, "serve leftover ", Crew::kLeftover);
+  if (others_only_ && runs_on_cores_) start(others, "serve leftover ", Crew::kLeftover);
   for (const CrewFacts& crew : Crews()) {
     VLOG("serve", 1) << crew.threads << " threads for runs, " << crew.name << ": " << crew.rank
                      << ", " << crew.cores;
@@ -155,7 +156,8 @@ bool RunHandler::RunHere(const TaskRef& task) {
 
 RunHandler::Crew RunHandler::CrewOfOthers(Time now) const {
   const bool always = placement_ == SchedulerOptions::Placement::kBehind;
-  const bool behind = others_only_ && (always || now < crowded_until_);
+  const bool may = threads_of_[static_cast<size_t>(Crew::kLeftover)] > 0;
+  const bool behind = may && (always || now < crowded_until_);
   return behind && now >= leftover_from_ ? Crew::kLeftover : Crew::kOthers;
 }
 
@@ -189,12 +191,12 @@ void RunHandler::Cancel(Task& task) {
 }
 
 bool RunHandler::RunBatch(const Scheduler::Batch& batch) {
-  under_way_.fetch_add(1, std::memory_order_relaxed);
+  if (runs_on_cores_) under_way_.fetch_add(1, std::memory_order_relaxed);
   {
     ThreadLimit limit(batch.threads);
     runner_.Run(batch);
   }
-  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  if (runs_on_cores_) under_way_.fetch_sub(1, std::memory_order_relaxed);
   bool idle = false, more = false;
   {
     MutexLock lock(mutex_);

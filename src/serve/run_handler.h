@@ -122,7 +122,8 @@ class RunHandler {
   // Until then the leftover does the others; not before then, where it hardly got on.
   Time crowded_until_ WEFT_GUARDED_BY(mutex_) = 0, leftover_from_ WEFT_GUARDED_BY(mutex_) = 0;
   const int cores_;
-  const bool own_cores_;
+  const bool own_cores_;                         // and runs are their work
+  const bool runs_on_cores_;                     // or on devices, for which threads wait
   const SchedulerOptions::Placement placement_;  // free, where the cores are not its own
   const bool others_only_;  // threads that are not the high class's do not run it
   bool draining_ WEFT_GUARDED_BY(mutex_) = false, stopping_ WEFT_GUARDED_BY(mutex_) = false;

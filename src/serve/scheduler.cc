@@ -11,6 +11,8 @@ namespace {
 constexpr std::string_view kPriorityNames[kPriorities] = {"high", "normal", "low"};
 constexpr int kMostSkipped = 64;   // tasks of a lane that do not fit into a batch
 constexpr double kBearable = 2.5;  // a run's slowdown up to which more of them at once are fine
+// The same on a device: it may do them one after the other, then more at once are for nothing.
+constexpr double kBearableOnDevice = 1.5;
 constexpr double kSmoothing = 1.0 / 16;  // of slowdowns and of the limit
 // Runs that one thread does sooner than this do not gain by more: waking one takes up to 50 us.
 constexpr Time kWorthThreads = 200 * kMicrosecond;
@@ -32,6 +34,14 @@ std::string_view NameOf(Priority priority) {
 std::optional<Priority> ParsePriority(std::string_view text) {
   for (int i = 0; i < kPriorities; ++i) {
     if (text == kPriorityNames[i]) return static_cast<Priority>(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<SchedulerOptions::Placement> ParsePlacement(std::string_view text) {
+  constexpr std::string_view kNames[] = {"free", "pinned", "behind"};
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (text == kNames[i]) return static_cast<SchedulerOptions::Placement>(i);
   }
   return std::nullopt;
 }
@@ -133,6 +143,9 @@ bool Scheduler::MayStart(Priority priority) const {
     return options_.high_slots > 0 ? high < options_.high_slots : running() < options_.slots;
   }
   if (running() >= limit()) return false;
+  // On a device nothing is put behind a run of the high class, nor before one that waits.
+  const int taken = static_cast<int>(running_.size() + queued(Priority::kHigh));
+  if (options_.lanes > 0 && taken >= options_.lanes) return false;
   int others = running() - high;
   return others < limit() - options_.reserved;
 }
@@ -212,6 +225,7 @@ Scheduler::Batch Scheduler::Build(Lane& lane, Priority first, Time now, int clas
 // on busy cores they wait long. The high class has half of them in any case.
 int Scheduler::ThreadsFor(const Batch& batch) const {
   Time best = batch.lane->Best(batch.bucket);
+  if (options_.lanes > 0) return 1;  // of the host, which waits
   if (batch.slotless || (best != 0 && best < kWorthThreads)) return 1;
   if (!batch.lane->GainsByThreads(batch.bucket)) return 1;
   size_t others = static_cast<size_t>(running()) + queued_;
@@ -235,7 +249,7 @@ void Scheduler::Begin(Batch& batch) {
 
 bool Scheduler::MayPass(const Task& task) const {
   const Lane& lane = *task.lane;
-  if (slotless_ >= options_.cores || !lane.Empty()) return false;
+  if (slotless_ >= AtOnce() || !HasFreeLane() || !lane.Empty()) return false;
   // The next ones are joined, but for what is run sooner than it waits for that.
   const bool brief = task.cost_ > 0 && task.cost_ <= kHandOver;
   if (!lane.alone_ && lane.running_ > (brief ? 1 : 0)) return false;
@@ -269,7 +283,7 @@ bool Scheduler::IsRipe(const Lane& lane, Time now) const {
 // The shortest of what may begin beside the slots, as a lane and a class of it.
 std::pair<Lane*, Priority> Scheduler::ToPassRuns(Time now) const {
   std::pair<Lane*, Priority> found(nullptr, Priority::kLow);
-  if (slotless_ >= std::max(options_.cores / 2, 1) || running_.empty()) return found;
+  if (slotless_ >= std::max(AtOnce() / 2, 1) || !HasFreeLane() || running_.empty()) return found;
   Time least = kNever;
   for (const auto& [id, run] : running_) least = std::min(least, run.cost);
   for (const auto& [id, lane] : active_) {
@@ -330,7 +344,8 @@ void Scheduler::Adapt(Time took, Time best) {
   took_ += (static_cast<double>(took) - took_) * kSmoothing;
   best_ += (static_cast<double>(best) - best_) * kSmoothing;
   if (running() * 2 < limit()) return;
-  double gradient = std::clamp(kBearable * best_ / took_, 0.5, 1.0);
+  const double bearable = options_.lanes > 0 ? kBearableOnDevice : kBearable;
+  double gradient = std::clamp(bearable * best_ / took_, 0.5, 1.0);
   limit_ += (limit_ * gradient + 1 - limit_) * kSmoothing;
   limit_ = std::clamp<double>(limit_, std::max(options_.least_slots, options_.reserved + 1),
                               options_.slots);

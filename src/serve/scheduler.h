@@ -117,7 +117,9 @@ struct SchedulerOptions {
   size_t max_queue = 1000;         // requests that wait
   Time max_queue_delay = kSecond;  // of requests without a deadline
   Time ageing = 100 * kMillisecond;
-  int cores = 1;           // that runs share
+  int cores = 1;  // that runs share
+  // Queues of devices that do the runs, where the host's cores only wait for them; 0: the cores do.
+  int lanes = 0;
   bool own_cores = false;  // no other program uses them
   // There, runs that are not of the high class: on any core; each thread on one of its own; that
   // too, and behind all others, not only while requests are turned away.
@@ -130,6 +132,8 @@ struct SchedulerOptions {
   // are, always.
   int least_slots = 0;
 };
+
+std::optional<SchedulerOptions::Placement> ParsePlacement(std::string_view text);  // "pinned"
 
 // Not thread-safe.
 class Scheduler {
@@ -207,6 +211,11 @@ class Scheduler {
   Batch Build(Lane& lane, Priority first, Time now, int classes_from);
   void ShrinkToPay(Batch& batch);
   int ThreadsFor(const Batch& batch) const;
+  // What goes by others must not stand behind one of them on a device.
+  bool HasFreeLane() const {
+    return options_.lanes == 0 || static_cast<int>(running_.size()) < options_.lanes;
+  }
+  int AtOnce() const { return options_.lanes > 0 ? options_.lanes : options_.cores; }
   void Begin(Batch& batch);
   void Adapt(Time took, Time best);
 

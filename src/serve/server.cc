@@ -24,10 +24,19 @@ Outcome OutcomeOf(const Error& error) {
 
 }  // namespace
 
-ServerOptions DefaultServerOptions() {
+ServerOptions DefaultServerOptions(int lanes) {
   ServerOptions options;
   int cores = std::max(AvailableCores(), 1);
   options.scheduler.cores = options.scheduler.high_slots = cores;
+  if (lanes > 0) {
+    SchedulerOptions& scheduler = options.scheduler;
+    // A run that has begun goes on: one of the high class finds a lane without one.
+    scheduler.lanes = scheduler.high_slots = lanes;
+    scheduler.reserved = std::max(lanes * 3 / 8, 1);
+    scheduler.slots = std::max(lanes, scheduler.reserved + 1);
+    scheduler.least_slots = scheduler.reserved + 1;
+    return options;
+  }
   options.scheduler.reserved = std::max(cores / 4, 1);
   options.scheduler.slots = cores + options.scheduler.reserved;
   options.scheduler.least_slots = std::max(cores / 2, 1) + options.scheduler.reserved;

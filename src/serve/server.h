@@ -38,8 +38,10 @@ struct ServerOptions {
   int64_t max_inflight_bytes = 0;
   ModelLimits models = {};
 };
-// For this machine: as many slots as cores, and some for the high class.
-ServerOptions DefaultServerOptions();
+// For this machine: as many slots as cores, and some for the high class; or, where runs are not the
+// host's work, as many as the devices do side by side (Backend::Lanes), of which some are the high
+// class's.
+ServerOptions DefaultServerOptions(int lanes = 0);
 
 struct InferRequest {
   ModelQuery model;

@@ -20,7 +20,12 @@ using testing::WriteLinear;
 
 class ServerTest : public ::testing::Test {
  protected:
-  void Start(ServerOptions options = DefaultServerOptions()) {
+  void Start() {
+    std::unique_ptr<Backend> backend = testing::TestBackend();
+    const ServerOptions options = DefaultServerOptions(backend->Lanes());
+    server_ = std::make_unique<Server>(std::move(backend), options);
+  }
+  void Start(const ServerOptions& options) {
     server_ = std::make_unique<Server>(testing::TestBackend(), options);
   }
   Status Serve(VersionPolicy policy = {}) {

@@ -106,11 +106,12 @@ void GrpcConnection::Write() {
   if (!over_ && !session_->WantsMore()) wire_.Shutdown();
 }
 
-void GrpcConnection::WriteOrHold() {
-  if (!held_writes.on) return Write();
+bool GrpcConnection::Hold() {
+  if (!held_writes.on) return false;
   auto& waiting = held_writes.connections;
   bool there = std::ranges::any_of(waiting, [this](const auto& c) { return c.get() == this; });
   if (!there) waiting.push_back(shared_from_this());
+  return true;
 }
 
 void GrpcConnection::HoldWrites() {
@@ -119,10 +120,7 @@ void GrpcConnection::HoldWrites() {
 
 void GrpcConnection::ReleaseWrites() {
   held_writes.on = false;
-  for (const auto& connection : std::exchange(held_writes.connections, {})) {
-    MutexLock lock(connection->mutex_);
-    connection->Write();
-  }
+  for (const auto& connection : std::exchange(held_writes.connections, {})) connection->Deliver();
 }
 
 void GrpcConnection::End() {
@@ -141,11 +139,13 @@ bool GrpcConnection::Serve(bool ending) {
       if (over_) return false;
       TakeEndings();
       more = ReadSome(ending);
+      TakeEndings();
       Write();
       over = over_;
       calls = session_->TakeCalls();
       cancelled = session_->TakeCancelled();
     }
+    Deliver();
     for (const auto& cancel : cancelled) cancel();
     const Time until = Now() + kMostOfRead;  // for all but the last, and what cannot be queued
     for (size_t i = 0; i < calls.size(); ++i) {
@@ -164,28 +164,55 @@ bool GrpcConnection::Serve(bool ending) {
 }
 
 void GrpcConnection::TakeEndings() {
+  if (!ended_.load()) return;
   std::vector<Ending> endings;
   {
     MutexLock lock(endings_mutex_);
     endings.swap(endings_);
+    ended_.store(false);
   }
   for (Ending& end : endings)
     session_->Finish(end.stream, end.status, std::move(end.message), end.first, end.last);
 }
 
+void GrpcConnection::Deliver() {
+  // Whoever says that there is one asks for the lock behind that, whoever lets go of the lock looks
+  // behind that: in one order for all, so that one of both sees the other.
+  for (;;) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!ended_.load() || !mutex_.TryLock()) return;
+    TakeEndings();
+    Write();
+    mutex_.Unlock();
+  }
+}
+
 void GrpcConnection::RefuseCalls() {
-  MutexLock lock(mutex_);
-  if (over_) return;
-  session_->RefuseCalls();
-  Write();
+  {
+    MutexLock lock(mutex_);
+    if (over_) return;
+    session_->RefuseCalls();
+    Write();
+  }
+  Deliver();
 }
 
 void GrpcConnection::Shutdown() {
-  MutexLock lock(mutex_);
-  wire_.Shutdown();
+  {
+    MutexLock lock(mutex_);
+    wire_.Shutdown();
+  }
+  Deliver();
 }
 
 bool GrpcConnection::Check(Time now) {
+  const bool idle = IsIdle(now);
+  Deliver();
+  return idle;
+}
+
+// Ends it where its client does not go on.
+bool GrpcConnection::IsIdle(Time now) {
   MutexLock lock(mutex_);
   if (over_) return true;
   const bool idle = session_->idle() && out_.empty();
@@ -198,36 +225,39 @@ bool GrpcConnection::Check(Time now) {
 }
 
 void GrpcConnection::Send(int32_t stream, std::string message) {
-  MutexLock lock(mutex_);
-  if (over_) return;
-  session_->Send(stream, std::move(message));
-  Write();
+  {
+    MutexLock lock(mutex_);
+    if (over_) return;
+    session_->Send(stream, std::move(message));
+    Write();
+  }
+  Deliver();
 }
 
 void GrpcConnection::Finish(int32_t stream, const Status& status, Message message,
                             const Call::Pairs& first, const Call::Pairs& last) {
-  if (StandsBehind()) {
-    bool first_one = false;
-    {
-      MutexLock lock(endings_mutex_);
-      first_one = endings_.empty();
-      endings_.push_back({stream, status, std::move(message), first, last});
-    }
-    if (first_one) Wake();
-    return;
+  bool first_one = false;
+  {
+    MutexLock lock(endings_mutex_);
+    first_one = endings_.empty();
+    endings_.push_back({stream, status, std::move(message), first, last});
+    ended_.store(true);
   }
-  MutexLock lock(mutex_);
-  if (over_) return;
-  session_->Finish(stream, status, std::move(message), first, last);
-  WriteOrHold();
+  if (StandsBehind()) {
+    if (first_one) Wake();
+  } else if (!Hold()) {
+    Deliver();
+  }
 }
 
 void GrpcConnection::OnCancel(int32_t stream, std::function<void()> cancel) {
+  bool there = false;
   {
     MutexLock lock(mutex_);
-    if (!over_ && session_->OnCancel(stream, cancel)) return;
+    there = !over_ && session_->OnCancel(stream, cancel);
   }
-  cancel();
+  Deliver();
+  if (!there) cancel();
 }
 
 }  // namespace weft::serve

@@ -1,7 +1,8 @@
 // One connection of gRPC: HTTP/2 by nghttp2, which knows frames, header compression and flow
 // control; here are gRPC's messages, statuses and timeouts upon it. Whichever thread has something
 // for a connection does it under its lock, from reading to writing: an answer leaves on the thread
-// that computed it, and no other is woken.
+// that computed it, and no other is woken; or, where another has the lock, on that one, and nobody
+// waits.
 #pragma once
 
 #include <atomic>
@@ -64,13 +65,16 @@ class GrpcConnection final : public Connection,
     Message message;
     Call::Pairs first, last;
   };
-  // Ends of calls that others left to whoever serves it.
+  // Ends of calls that others left to whoever has the lock.
   void TakeEndings() WEFT_REQUIRES(mutex_);
+  // The same, written, where nobody has the lock: who has it calls this when he has let go.
+  void Deliver() WEFT_EXCLUDES(mutex_);
   // Reads what is there, up to a limit; whether more may be.
   bool ReadSome(bool ending) WEFT_REQUIRES(mutex_);
   void Write() WEFT_REQUIRES(mutex_);
-  void WriteOrHold() WEFT_REQUIRES(mutex_);
+  bool Hold();  // whether its writes wait
   void End() WEFT_REQUIRES(mutex_);
+  bool IsIdle(Time now) WEFT_EXCLUDES(mutex_);
 
   const GrpcLimits limits_;
   CallHandler& handler_;
@@ -84,6 +88,7 @@ class GrpcConnection final : public Connection,
   bool over_ WEFT_GUARDED_BY(mutex_) = false;
   Mutex endings_mutex_;  // held for a moment only, by threads that others may displace
   std::vector<Ending> endings_ WEFT_GUARDED_BY(endings_mutex_);
+  std::atomic<bool> ended_ = false;  // there are some
 };
 
 }  // namespace weft::serve

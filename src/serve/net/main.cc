@@ -30,8 +30,8 @@ namespace {
 constexpr int kExitFailed = 1, kExitUsage = 2;
 constexpr Time kFlush = 5 * kSecond;  // for answers that are ready to leave the process
 
-ServerOptions OptionsOf(const ServeFlags& flags) {
-  ServerOptions options = DefaultServerOptions();
+Result<ServerOptions> OptionsOf(const ServeFlags& flags, int lanes) {
+  ServerOptions options = DefaultServerOptions(lanes);
   SchedulerOptions& scheduler = options.scheduler;
   if (flags.reserved_slots >= 0) {
     scheduler.slots += static_cast<int>(flags.reserved_slots) - scheduler.reserved;
@@ -41,8 +41,12 @@ ServerOptions OptionsOf(const ServeFlags& flags) {
   scheduler.reserved = std::min(scheduler.reserved, scheduler.slots - 1);
   scheduler.max_queue = static_cast<size_t>(std::max<int64_t>(flags.max_queue, 1));
   scheduler.own_cores = flags.dedicated_cores;
-  if (flags.run_placement == "pinned") scheduler.placement = SchedulerOptions::Placement::kPinned;
-  if (flags.run_placement == "behind") scheduler.placement = SchedulerOptions::Placement::kBehind;
+  const auto placement = ParsePlacement(flags.run_placement);
+  if (!placement) {
+    return InvalidArgument("--run_placement=", flags.run_placement,
+                           ": expected free, pinned or behind");
+  }
+  if (scheduler.own_cores) scheduler.placement = *placement;
   scheduler.max_queue_delay = std::max<int64_t>(flags.max_queue_delay_ms, 1) * kMillisecond;
   options.batching.enabled = flags.enable_batching;
   options.batching.max_delay = std::max<int64_t>(flags.batch_timeout_micros, 0) * kMicrosecond;
@@ -144,7 +148,13 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   TlsOptions tls = TRY(TlsOf(flags));
   Gate gate;
   TRY(OpenGate(flags, gate));
-  Server server(TRY(MakeClientBackend({TRY(SelectionOf(flags))})), OptionsOf(flags));
+  // Queues of one GPU that the driver would otherwise give the same channel wait for each other.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  BackendOptions on = {.selection = TRY(SelectionOf(flags))};
+  if (flags.device_lanes > 0) on.lanes = static_cast<int>(flags.device_lanes);
+  std::unique_ptr<Backend> backend = TRY(MakeClientBackend(on));
+  const ServerOptions options = TRY(OptionsOf(flags, backend->Lanes()));
+  Server server(std::move(backend), options);
   if (flags.enable_shared_memory) server.shared_memory().Enable();
   RestApi rest(server, &gate);
   if (flags.rest_api_timeout_in_ms > 0)

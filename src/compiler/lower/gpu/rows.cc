@@ -215,8 +215,14 @@ class BlockRow {
 Decision MatchBlockRows(Subject& subject) {
   if (!subject.row_space()) return Refuse("no reduction's rows are used again");
   const RowSpace& space = *subject.row_space();
-  if (subject.cx.serial) return Refuse("part of a loop that one thread runs");
   if (space.length < kShortestRow) return Refuse("the rows are short");
+  // A loop that is one kernel has one block, which takes the rows in turn: a barrier each, against
+  // the steps of a thread that has a row of its own.
+  int64_t rows = 1;
+  for (size_t d = 0; d < space.kept; ++d) rows *= space.wide[d];
+  if (subject.cx.serial && rows > space.length / 4) {
+    return Refuse("part of a loop, of whose one block each thread takes a row");
+  }
   if (space.length > kRowPerThread * 2 * subject.cx.target.max_threads) {
     return Refuse("the rows do not fit the registers of a block");
   }
