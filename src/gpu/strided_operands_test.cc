@@ -67,8 +67,9 @@ program::TargetInfo WithoutLaunches() {
   return target;
 }
 
-void ExpectSameWithoutCopies(const std::string& text) {
-  if (!HasHostCompiler()) GTEST_SKIP() << "no C++ compiler for kernels on the host";
+// On the host, or on a GPU.
+void ExpectSameWithoutCopies(const std::string& text, bool on_host = true) {
+  if (on_host && !HasHostCompiler()) GTEST_SKIP() << "no C++ compiler for kernels on the host";
   auto program = program::Parse(text);
   ASSERT_TRUE(program) << program.error().ToString() << text;
   ASSERT_TRUE(program::Verify(*program)) << text;
@@ -79,13 +80,13 @@ void ExpectSameWithoutCopies(const std::string& text) {
   program::Program direct = ReadThroughTransposes(*program, WithoutLaunches());
   ASSERT_EQ(direct.steps.size(), 1u) << text;
   CudaOptions options;
-  options.driver = MakeHostCudaDriver(int64_t{64} << 20);
+  if (on_host) options.driver = MakeHostCudaDriver(int64_t{64} << 20);
   auto device = CreateCudaDevice(options);
   if (!device && device.error().code() == Code::kUnavailable) {
     GTEST_SKIP() << device.error().ToString();
   }
   ASSERT_TRUE(device) << device.error().ToString();
-  auto loaded = (*device)->Load(direct, HostCudaOptions());
+  auto loaded = (*device)->Load(direct, on_host ? HostCudaOptions() : runtime::LoadOptions());
   ASSERT_TRUE(loaded) << loaded.error().ToString();
   auto runner = runtime::StreamRunner::Create(**device, **loaded);
   ASSERT_TRUE(runner) << runner.error().ToString();
@@ -102,6 +103,14 @@ TEST(StridedOperands, ProductsReadThroughTransposes) {
   ExpectSameWithoutCopies(AttentionText({2, 300, 2}, false));
   ExpectSameWithoutCopies(AttentionText({2, 300, 2}, true, "", "bf16"));
   ExpectSameWithoutCopies(AttentionText({2, 140, 2}, false, "", "bf16"));
+}
+
+TEST(StridedOperands, CudaReadsThroughTransposes) {
+  for (const char* type : {"f32", "bf16"}) {
+    for (bool values : {false, true}) {
+      ExpectSameWithoutCopies(AttentionText({16, 2000, 4}, values, "", type), /*on_host=*/false);
+    }
+  }
 }
 
 // What NVRTC makes of it, for a GPU.
