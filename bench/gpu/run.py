@@ -24,7 +24,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # memory for bo
 import jax
 import numpy as np
 
-from programs import PROGRAMS
+import programs
+import unseen
 
 RESULTS = pathlib.Path(__file__).resolve().parent.parent / "results"
 BANDWIDTH = 4.3e12  # bytes a second, measured on an H200
@@ -39,6 +40,7 @@ def options_of(argv):
   parser.add_argument("--only", default="", metavar="A,B", help="programs with one of these in their name or kind")
   parser.add_argument("--platforms", default="weft,cuda", metavar="A,B", help="the first is compared with the second")
   parser.add_argument("--minutes", type=float, default=20, help="begin no program after so long")
+  parser.add_argument("--unseen", action="store_true", help="the programs of unseen.py, which nobody tuned for, instead of those of programs.py")
   parser.add_argument("--list", action="store_true")
   parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="JSON (bench/results/DATE-gpu-DEVICE.json; nothing with --quick)")
   return parser.parse_args(argv)
@@ -162,7 +164,7 @@ def summary(rows, platforms):
 def main(argv):
   options = options_of(argv)
   words = [word for word in options.only.split(",") if word]
-  chosen = [p for p in PROGRAMS if not words or any(word in p[0] or word in p[1] for word in words)]
+  chosen = [p for p in (unseen if options.unseen else programs).PROGRAMS if not words or any(word in p[0] or word in p[1] for word in words)]
   if options.list:
     print("\n".join(f"{name:26} {kind}" for name, kind, _ in chosen))
     return 0
@@ -180,7 +182,7 @@ def main(argv):
   if mean is not None:
     print(f"geometric mean over kinds, {platforms[1]} / {platforms[0]}: {mean:.3f}")
   kind = str(devices[platforms[-1]].device_kind).replace(" ", "-")
-  out = options.out or (None if options.quick or options.check else RESULTS / f"{datetime.date.today()}-gpu-{kind}.json")
+  out = options.out or (None if options.quick or options.check else RESULTS / f"{datetime.date.today()}-gpu{'-unseen' * options.unseen}-{kind}.json")
   if out:
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     out.write_text(json.dumps({"device": kind, "jax": jax.__version__, "commit": commit, "mean": mean, "rows": rows}, indent=1) + "\n")

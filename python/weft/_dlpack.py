@@ -115,8 +115,8 @@ def cuda_array_interface(array):
     """What __cuda_array_interface__ says of an array in the memory of a GPU, once it is there."""
     if array.dtype.name == "bfloat16":
         raise AttributeError("__cuda_array_interface__ is not supported for BF16 buffers.")
-    return {"shape": array.shape, "typestr": array.dtype.str, "version": 2,
-            "data": (array.unsafe_buffer_pointer(), False)}
+    address = array.unsafe_buffer_pointer() if array.size else 0  # as the interface has it
+    return {"shape": array.shape, "typestr": array.dtype.str, "version": 2, "data": (address, False)}
 
 
 def _capsule(array, data, device_type, strides, max_version, copied, writeable):

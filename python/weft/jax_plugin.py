@@ -18,7 +18,7 @@ _state = {"registered": False}
 # Modules with FEATURES: what JAX decides by a platform's name, and the function that makes it serve
 # this one. Each is left out, with a warning, where JAX is not as it expects.
 _MODULES = ("_lowerings", "_callbacks", "_partitioning", "_ffi", "_cache", "_dlpack", "_guards", "_interrupts",
-            "_libraries")
+            "_libraries", "_recurrent")
 
 _NOT_ASKED_FOR = ("it is installed and was not asked for; set JAX_PLATFORMS=weft (or weft,cpu) or "
                   "WEFT_DEFAULT=1 before JAX is first used")

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,9 +21,9 @@ using runtime::StreamKind;
 // Copies go through pinned memory, in pieces of which a few are under way: the device copies while
 // the host's threads do. The driver's own way for other memory takes several times as long.
 constexpr int64_t kPiece = int64_t{4} << 20;
-// Arrays of up to a piece are copied in smaller ones, for the same reason: a mebibyte takes the
-// host 80 us and the device as long.
-constexpr int64_t kSmallPiece = int64_t{1} << 19;
+// Arrays of up to a piece are copied in smaller ones, for the same reason. Half of that is slower:
+// a link takes 27 us for a mebibyte, and waking the threads that copy it on the host about as long.
+constexpr int64_t kSmallPiece = int64_t{1} << 20;
 constexpr int64_t kPiecesUnderWay = 4;
 int64_t PieceOf(int64_t bytes) {
   return bytes > kPiece ? kPiece : kSmallPiece;
@@ -49,11 +48,13 @@ bool Soon(std::chrono::microseconds limit, const Done& done) {
   return true;
 }
 
-// How long the caller looks for the end of a copy to the host that it has just enqueued.
+// How long the caller looks for the end of a copy to the host that it has just enqueued. An array
+// that is on its way from the host is as good as there, once it has come.
 std::chrono::microseconds WorthWaiting(const DeviceBytes& from, const EventRef& ready,
                                        int64_t bytes) {
   const bool there = ready->IsReady() || (from.written != nullptr && from.written->done());
-  return kShortWait + std::chrono::microseconds(there ? bytes / kSlowLink : 0);
+  int64_t link = there ? bytes : from.soon_written ? 2 * kInPlace : 0;
+  return kShortWait + std::chrono::microseconds(link / kSlowLink);
 }
 
 }  // namespace
@@ -204,6 +205,7 @@ Result<DeviceBytesRef> Accelerator::Upload(const std::byte* from, int64_t bytes,
     TRY(pinned ? stream.Copy(CopyKind::kToDevice, made->address, from, bytes)
                : EnqueueUpload(made->address, from, bytes, label));
     made->written = TRY(stream.Record());
+    made->soon_written = bytes <= kInPlace;
   }
   if (!pinned && done) std::exchange(done, nullptr)();
   auto event = std::make_shared<Event>();
@@ -260,25 +262,12 @@ class Accelerator::PieceByPiece : public std::enable_shared_from_this<PieceByPie
     pending_ = std::ssize(events);
     if (pending_ == 0) return Finish();
     ExpectWrites(request_.to, request_.bytes);  // while the first pieces are on their way
-    const size_t told = request_.bytes <= kInPlace ? TellInPlace(events, memory) : 0;
-    for (size_t i = told; i < events.size(); ++i) {
+    for (size_t i = 0; i < events.size(); ++i) {
       Await(std::move(events[i]), static_cast<int64_t>(i) * piece_, std::move(memory[i]));
     }
   }
 
  private:
-  // The first pieces that come soon enough to be waited for by the caller; there are no others
-  // behind those that are under way. Returns how many.
-  size_t TellInPlace(std::span<const runtime::EventPtr> events,
-                     std::span<const std::shared_ptr<std::byte[]>> memory) {
-    const auto limit = WorthWaiting(*request_.from, request_.ready, piece_);
-    size_t told = 0;
-    while (told < events.size() && Soon(limit, [&] { return events[told]->done(); })) {
-      Arrived(events[told]->Wait(), static_cast<int64_t>(told) * piece_, memory[told]);
-      ++told;
-    }
-    return told;
-  }
   // The next piece; null: it cannot be had, and why is the status.
   runtime::EventPtr Enqueue(std::byte* to) {
     const int64_t size = std::min(piece_, request_.bytes - next_);

@@ -33,6 +33,7 @@ struct DeviceBytes {
   std::byte* address = nullptr;
   runtime::EventPtr written;        // behind the work that writes them; null: they are there
   bool freed_by_compute = false;    // guarded by the order of the compute lane
+  bool soon_written = false;        // by nothing but a short copy from the host
   std::function<void()> on_delete;  // of memory that is somebody else's
   bool lent() const { return !memory; }
 };

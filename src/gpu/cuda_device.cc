@@ -110,7 +110,7 @@ Result<std::byte*> CudaCore::TakePinned(int64_t bytes) {
       4096,
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(bytes, 1)))));
   MutexLock lock(mutex_);
-  for (size_t i = 0; i < kept_.size(); ++i) {
+  for (size_t i = kept_.size(); i-- > 0;) {  // what was used last is in caches
     if (kept_[i].bytes != size || (kept_[i].after != nullptr && !kept_[i].after->done())) continue;
     lent_.push_back({kept_[i].address, size, nullptr});
     kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));

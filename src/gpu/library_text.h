@@ -15,6 +15,7 @@ extern const std::string_view kElementsText;
 extern const std::string_view kFftText;
 extern const std::string_view kGemmText;
 extern const std::string_view kGemmEpilogueText;
+extern const std::string_view kGemmThinText;
 extern const std::string_view kSortText;
 extern const std::string_view kPermuteText;
 extern const std::string_view kRandomText;

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "base/str.h"
 #include "gpu/cuda_device.h"
+#include "gpu/fake_driver.h"
 #include "gpu/host_cuda.h"
 #include "program/interpret.h"
 #include "program/verify.h"
@@ -19,15 +22,17 @@ struct StridedSizes {
 
 // Keys [outer, rows, inner, 8], transposed to [outer, inner, rows, 8], by queries [.., 4, 8]:
 // scores, or with `values` sums of rows by weights [.., rows, 4].
-std::string AttentionText(const StridedSizes& s, bool values, std::string_view between = "") {
+std::string AttentionText(const StridedSizes& s, bool values, std::string_view between = "",
+                          std::string_view type = "f32") {
   const int64_t batch = s.outer * s.inner, all = batch * s.rows * 8;
-  std::string flat = StrCat("f32[", all, "]");
+  std::string flat = StrCat(type, "[", all, "]");
   return StrCat(
-      "program attention\nbuffer x: f32[", batch, ",", values ? s.rows : 4, ",", values ? 4 : 8,
-      "] parameter 0\nbuffer keys: f32[", s.outer, ",", s.rows, ",", s.inner,
-      ",8] parameter 1\nbuffer t: f32[", batch, ",", s.rows, ",8] temp\nbuffer y: f32[", batch, ",",
-      values ? 8 : 4, ",", values ? 4 : s.rows, "] result 0\nkernel transpose(read m0: ", flat,
-      ", write m1: ", flat, ") {\n  parallel %0 = 0..", s.outer, " {\n  parallel %1 = 0..", s.inner,
+      "program attention\nbuffer x: ", type, "[", batch, ",", values ? s.rows : 4, ",",
+      values ? 4 : 8, "] parameter 0\nbuffer keys: ", type, "[", s.outer, ",", s.rows, ",", s.inner,
+      ",8] parameter 1\nbuffer t: ", type, "[", batch, ",", s.rows, ",8] temp\nbuffer y: f32[",
+      batch, ",", values ? 8 : 4, ",", values ? 4 : s.rows,
+      "] result 0\nkernel transpose(read m0: ", flat, ", write m1: ", flat,
+      ") {\n  parallel %0 = 0..", s.outer, " {\n  parallel %1 = 0..", s.inner,
       " {\n  parallel %2 = 0..", s.rows, " {\n  parallel %3 = 0..8 {\n    %4 = mul s64 %1, 8\n",
       "    %5 = add s64 %4, %3\n    %6 = mul s64 %2, ", s.inner * 8,
       "\n    %7 = add s64 %6, %5\n    %8 = mul s64 %0, ", s.rows * s.inner * 8,
@@ -44,8 +49,15 @@ std::string AttentionText(const StridedSizes& s, bool values, std::string_view b
 // Small integers, so that sums are exact in any order.
 Literal Numbers(const Shape& shape) {
   Literal literal(shape);
-  auto* at = reinterpret_cast<float*>(literal.mutable_data());
-  for (int64_t i = 0; i < shape.elements(); ++i) at[i] = static_cast<float>(i * 7 % 23 - 11);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const auto x = static_cast<float>(i * 7 % 23 - 11);
+    if (shape.dtype() == DType::kF32) {
+      reinterpret_cast<float*>(literal.mutable_data())[i] = x;
+    } else {  // bf16: the upper half, the lower one is 0
+      reinterpret_cast<uint16_t*>(literal.mutable_data())[i] =
+          static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
+    }
+  }
   return literal;
 }
 
@@ -55,8 +67,9 @@ program::TargetInfo WithoutLaunches() {
   return target;
 }
 
-void ExpectSameWithoutCopies(const std::string& text) {
-  if (!HasHostCompiler()) GTEST_SKIP() << "no C++ compiler for kernels on the host";
+// On the host, or on a GPU.
+void ExpectSameWithoutCopies(const std::string& text, bool on_host = true) {
+  if (on_host && !HasHostCompiler()) GTEST_SKIP() << "no C++ compiler for kernels on the host";
   auto program = program::Parse(text);
   ASSERT_TRUE(program) << program.error().ToString() << text;
   ASSERT_TRUE(program::Verify(*program)) << text;
@@ -67,13 +80,13 @@ void ExpectSameWithoutCopies(const std::string& text) {
   program::Program direct = ReadThroughTransposes(*program, WithoutLaunches());
   ASSERT_EQ(direct.steps.size(), 1u) << text;
   CudaOptions options;
-  options.driver = MakeHostCudaDriver(int64_t{64} << 20);
+  if (on_host) options.driver = MakeHostCudaDriver(int64_t{64} << 20);
   auto device = CreateCudaDevice(options);
   if (!device && device.error().code() == Code::kUnavailable) {
     GTEST_SKIP() << device.error().ToString();
   }
   ASSERT_TRUE(device) << device.error().ToString();
-  auto loaded = (*device)->Load(direct, HostCudaOptions());
+  auto loaded = (*device)->Load(direct, on_host ? HostCudaOptions() : runtime::LoadOptions());
   ASSERT_TRUE(loaded) << loaded.error().ToString();
   auto runner = runtime::StreamRunner::Create(**device, **loaded);
   ASSERT_TRUE(runner) << runner.error().ToString();
@@ -85,6 +98,33 @@ void ExpectSameWithoutCopies(const std::string& text) {
 TEST(StridedOperands, ProductsReadThroughTransposes) {
   ExpectSameWithoutCopies(AttentionText({3, 5, 2}, false));
   ExpectSameWithoutCopies(AttentionText({2, 5, 3}, true));
+  // Sums of several chunks of rows, columns that are no whole block.
+  ExpectSameWithoutCopies(AttentionText({2, 600, 2}, true));
+  ExpectSameWithoutCopies(AttentionText({2, 300, 2}, false));
+  ExpectSameWithoutCopies(AttentionText({2, 300, 2}, true, "", "bf16"));
+  ExpectSameWithoutCopies(AttentionText({2, 140, 2}, false, "", "bf16"));
+}
+
+TEST(StridedOperands, CudaReadsThroughTransposes) {
+  for (const char* type : {"f32", "bf16"}) {
+    for (bool values : {false, true}) {
+      ExpectSameWithoutCopies(AttentionText({16, 2000, 4}, values, "", type), /*on_host=*/false);
+    }
+  }
+}
+
+// What NVRTC makes of it, for a GPU.
+TEST(StridedOperands, CompileForGpus) {
+  CudaOptions options;
+  options.driver = MakeFakeDriver(int64_t{64} << 20);
+  auto device = CreateCudaDevice(options);
+  if (!device) GTEST_SKIP() << device.error().ToString();
+  for (bool values : {false, true}) {
+    auto program = program::Parse(AttentionText({2, 600, 2}, values, "", "bf16"));
+    ASSERT_TRUE(program) << program.error().ToString();
+    auto loaded = (*device)->Load(ReadThroughTransposes(*program, WithoutLaunches()), {});
+    EXPECT_TRUE(loaded) << loaded.error().ToString();
+  }
 }
 
 size_t StepsLeft(const std::string& text, const program::TargetInfo& target) {

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "client/accelerator.h"
 #include "pjrt/api.h"
 
 namespace weft::pjrt {
@@ -69,6 +70,17 @@ void Describe(PJRT_DeviceDescription& to, const Device& device) {
   to.process_index = device.process_index();
   to.kind = device.kind();
   to.debug_string = device.debug_string();
+  if (device.accelerator() != nullptr) {
+    const program::TargetInfo& target = device.accelerator()->device().target();
+    // As JAX and its libraries ask for it: "9.0" of sm_90a.
+    const std::string number = target.name.substr(target.name.find('_') + 1);
+    const size_t digits = std::min(number.find_first_not_of("0123456789"), number.size());
+    if (target.name.starts_with("sm_") && digits >= 2) {
+      to.attributes.Add("compute_capability",
+                        StrCat(number.substr(0, digits - 1), ".", number.substr(digits - 1, 1)));
+    }
+    to.attributes.Add("core_count", static_cast<int64_t>(target.cores));
+  }
   to.to_string = device.to_string();
 }
 

@@ -64,11 +64,28 @@ def lend_module(checkout, name):
     setattr(jax._src, name, module)
 
 
+def answer_tag(tag):
+  """Tests ask for a kind of device by tags, which JAX reads off the name of a platform. These answer what the device is."""
+  import jax
+  from jax._src import test_util
+
+  def capability():
+    return tuple(int(x) for x in jax.local_devices()[0].compute_capability.split("."))
+
+  def wanted(text):
+    return tuple(int(x) for x in text.split("."))
+
+  test_util._get_device_tags = lambda: {test_util.device_under_test(), tag}
+  test_util.is_cuda_compute_capability_at_least = lambda text: capability() >= wanted(text)
+  test_util.is_cuda_compute_capability_equal = lambda text: capability() == wanted(text)
+
+
 class SuitePlugin:
   """Runs the cases the runner asks for, in place of pytest's own loop."""
 
-  def __init__(self, channel, platform, dut, checkout):
+  def __init__(self, channel, platform, dut, tag, checkout):
     self.checkout = checkout
+    self.tag = tag
     self.channel = channel
     self.platform = platform
     self.dut = dut
@@ -81,6 +98,8 @@ class SuitePlugin:
       from jax._src import test_util  # Defines the flag.
       del test_util
       jax.config.update("jax_test_dut", self.dut)
+    if self.tag:
+      answer_tag(self.tag)
     lend_module(self.checkout, "hypothesis_test_util")
 
   def pytest_collectreport(self, report):
@@ -132,10 +151,10 @@ class SuitePlugin:
 
 
 def main():
-  read_fd, write_fd, checkout, file, platform, dut = sys.argv[1:]
+  read_fd, write_fd, checkout, file, platform, dut, tag = sys.argv[1:]
   channel = Channel(int(read_fd), int(write_fd))
   sys.argv = ["jax-suite"]  # JAX's tests parse flags.
-  plugin = SuitePlugin(channel, platform, dut, checkout)
+  plugin = SuitePlugin(channel, platform, dut, tag, checkout)
   arguments = [
       os.path.join(checkout, "tests", file + ".py"), "-c", os.path.join(checkout, "pyproject.toml"), "--rootdir", checkout,
       "--capture=no", "--tb=short", "-q", "-p", "no:cacheprovider",

@@ -17,12 +17,13 @@ import workers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Where tests run: whose backend, the environment it wants, what tests see as device under test, and with whose results it
-# is compared.
+# Where tests run: whose backend, the environment it wants, what tests see as device under test and, beside it, as the kind of
+# a GPU (`cuda`, which XLA's own says by its name: a test that asks for it wants what an NVIDIA GPU can do), and with whose
+# results it is compared.
 PLATFORMS = {
     "weft": dict(ours=True, jax="weft,cpu", weft="cpu", dut="cpu", compare="cpu"),
-    "weft-gpu": dict(ours=True, jax="weft,cpu", weft="gpu", dut="gpu", compare="gpu"),
-    "weft-pretend": dict(ours=True, jax="weft,cpu", weft="pretend", dut="gpu", compare="gpu"),
+    "weft-gpu": dict(ours=True, jax="weft,cpu", weft="gpu", dut="gpu", tag="cuda", compare="gpu"),
+    "weft-pretend": dict(ours=True, jax="weft,cpu", weft="pretend", dut="gpu", tag="cuda", compare="gpu"),
     "cpu": dict(ours=False, jax="cpu", dut="", compare="cpu"),
     "cuda": dict(ours=False, jax="cuda,cpu", dut="", compare="gpu"),
 }
@@ -255,7 +256,7 @@ class Run:
         log.unlink()
     settings = workers.Settings(
         sys.executable, pathlib.Path(options.jax).resolve(), logs, options.platform, options.dut,
-        environment(options), options.timeout, options.memory)
+        PLATFORMS[options.platform].get("tag", ""), environment(options), options.timeout, options.memory)
     self.begin, self.count, self.jobs_done, self.jobs_all = time.monotonic(), 0, 0, len(jobs)
     try:
       workers.Pool(settings, jobs, options.workers, self.on_result, self.on_job, options.minutes * 60).run()

@@ -42,6 +42,7 @@ class Settings:
   log_dir: pathlib.Path
   platform: str
   dut: str
+  tag: str
   environment: object  # (job) -> dict
   case_seconds: float = 120
   memory_mb: int = 4096
@@ -59,7 +60,7 @@ class Process:
     self.log_start = log.tell()
     command = [
         settings.python, "-P", str(PLUGIN), str(to_child), str(from_child), str(settings.checkout), job.file,
-        settings.platform, settings.dut]
+        settings.platform, settings.dut, settings.tag]
     self._child = subprocess.Popen(
         command, env=settings.environment(job), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         pass_fds=(to_child, from_child), start_new_session=True, cwd=settings.log_dir)

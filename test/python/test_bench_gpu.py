@@ -16,11 +16,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench/gpu"
 
 import programs  # noqa: E402
 import run  # noqa: E402
+import unseen  # noqa: E402
 
 OPTIONS = types.SimpleNamespace(quick=True, check=False)
 
 
-@pytest.mark.parametrize("name,kind,make", programs.PROGRAMS, ids=[p[0] for p in programs.PROGRAMS])
+ALL = programs.PROGRAMS + unseen.PROGRAMS
+
+
+@pytest.mark.parametrize("name,kind,make", ALL, ids=[p[0] for p in ALL])
 def test_programs_give_what_numpy_does(name, kind, make):
     off, fine = run.check(make, jax.devices()[0])
     assert fine, off

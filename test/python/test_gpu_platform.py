@@ -29,6 +29,7 @@ def test_what_it_says_of_itself():
     check("""
     device, = jax.devices()
     assert device.platform == 'weft' and device.device_kind.startswith('Weft GPU: '), device.device_kind
+    assert device.compute_capability == '9.0' and device.core_count == 132
     assert device.default_memory().kind == 'device'
     assert {m.kind for m in device.addressable_memories()} == {'device', 'pinned_host', 'unpinned_host'}
     """)

@@ -627,6 +627,35 @@ def test_sparse_products_that_are_registered_for_cuda(transpose):
         close(csr.bind(*map(jnp.asarray, (data, columns, starts, x)), **known), left @ x)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_recurrent_networks_of_cudnn(bidirectional):
+    from jax.experimental import rnn
+
+    batch, length, width, hidden, layers = 3, 5, 2, 6, 2
+    sizes = dict(input_size=width, hidden_size=hidden, num_layers=layers, bidirectional=bidirectional)
+    states = (layers * (1 + bidirectional), batch, hidden)
+    x, h, c = (jnp.asarray(RNG.standard_normal(s), jnp.float32) for s in ((batch, length, width), states, states))
+    weights = rnn.init_lstm_weight(jax.random.PRNGKey(0), width, hidden, layers, bidirectional)
+    lengths = jnp.array([1, 5, 3], jnp.int32)
+
+    def loss(lstm):
+        def of(weights, x, h, c):
+            y, h_n, c_n = lstm(weights, x, h, c)
+            return jnp.sum(jnp.sin(y)) + jnp.sum(h_n * c_n), (y, h_n, c_n)
+        return jax.jit(jax.value_and_grad(of, argnums=(0, 1, 2, 3), has_aux=True))
+
+    def ours(weights, x, h, c):
+        return rnn.lstm(x, h, c, weights, seq_lengths=lengths, dropout=0.0, precision=jax.lax.Precision.HIGHEST, **sizes)
+
+    def reference(weights, x, h, c):
+        unpacked = rnn.unpack_lstm_weights(weights, *sizes.values())
+        return rnn.lstm_ref(x, h, c, *unpacked, seq_lengths=lengths, dropout=0.0, **sizes)
+
+    got, want = loss(ours)(weights, x, h, c), loss(reference)(weights, x, h, c)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want)):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
 def test_pinned_buffers():
     primitives = pytest.importorskip("jax._src.state.primitives")
     if not hasattr(primitives, "unpin"):

@@ -30,6 +30,7 @@ int64_t RoutineInputs::alignment(const program::Use& use) const {
 
 std::span<const RoutineWay> RoutineWays() {
   static constexpr RoutineWay kWays[] = {
+      {"gemm", "few rows", PrepareThinGemm},
       {"gemm", "cuBLASLt", PrepareCublasLtGemm},
       {"gemm", "kernel", PrepareGemmKernel},
       {"fft", "cuFFT", PrepareCufft},

@@ -13,6 +13,7 @@ Result<PreparedPtr> PrepareHouseholderQrSolver(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareLuSolver(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareTriangularSolveCublas(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCufft(const RoutineInputs& inputs);
+Result<PreparedPtr> PrepareThinGemm(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareGemmKernel(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareCholeskyKernel(const RoutineInputs& inputs);
 Result<PreparedPtr> PrepareConvolutionKernel(const RoutineInputs& inputs);
