@@ -4,6 +4,7 @@ import dataclasses
 import random
 import re
 
+import library_ops
 import ops
 from values import COMPLEX, FLOATS, INTS, MAX_ELEMENTS, Context, Value, elements, fitted, tamed
 
@@ -65,7 +66,8 @@ class Generator:
     return [f"{(name := self.context.name())} = {values[-1]}"], dataclasses.replace(values[-1], name=name)
 
   def single(self, values):
-    functions, weights = zip(*ops.SINGLE)
+    table = library_ops.LIBRARY if self.context.chance(0.35) else ops.SINGLE
+    functions, weights = zip(*table)
     made = self.random.choices(functions, weights)[0](self.context, values)
     return made and ([f"@ = {made[0]}"], *made[1:])
 
