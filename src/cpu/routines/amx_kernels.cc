@@ -40,10 +40,10 @@ struct AmxRows {
   const std::byte* at;
   int64_t row, below, step;
 };
-AmxRows PackedRows(const std::byte* a) {
+[[gnu::always_inline]] inline AmxRows PackedRows(const std::byte* a) {
   return {a, kTileRow, kTileBytes, 2 * kTileBytes};
 }
-AmxRows RowsApart(const std::byte* a, int64_t row) {
+[[gnu::always_inline]] inline AmxRows RowsApart(const std::byte* a, int64_t row) {
   return {a, row, 16 * row, kTileRow};
 }
 
@@ -56,81 +56,81 @@ AmxRows RowsApart(const std::byte* a, int64_t row) {
 // to, as when two threads share a core. Two steps in turn begin with different products. Panels of
 // a stream through L1, one after the other in memory: what the next two steps load is asked for
 // now. Tiles are named by literals in both compilers, so that this is no template.
-#define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                          \
-  WEFT_AMX void NAME##Any(int64_t k, const AmxRows& rows, const std::byte* b, std::byte* c,       \
-                          int64_t ldc, bool adds) {                                               \
-    int64_t row = ldc * 4, steps = (k + STEP - 1) / STEP; /* panels are filled up with zeros */   \
-    const std::byte *a = rows.at, *a_below = a + rows.below;                                      \
-    const int64_t a_row = rows.row, a_step = rows.step;                                           \
-    std::byte* below = c + 16 * row;                                                              \
-    if (adds) {                                                                                   \
-      _tile_loadd(0, c, row);                                                                     \
-      _tile_loadd(1, c + kTileRow, row);                                                          \
-      _tile_loadd(2, below, row);                                                                 \
-      _tile_loadd(3, below + kTileRow, row);                                                      \
-    } else {                                                                                      \
-      _tile_zero(0);                                                                              \
-      _tile_zero(1);                                                                              \
-      _tile_zero(2);                                                                              \
-      _tile_zero(3);                                                                              \
-    }                                                                                             \
-    if (steps > 0) {                                                                              \
-      _tile_loadd(4, a, a_row);                                                                   \
-      _tile_loadd(6, b, kTilePair);                                                               \
-      _tile_loadd(7, b + kTileRow, kTilePair);                                                    \
-      _tile_loadd(5, a_below, a_row);                                                             \
-      for (; steps > 2; steps -= 2, b += 4 * kTileBytes) {                                        \
-        DOT(0, 4, 6);                                                                             \
-        DOT(1, 4, 7);                                                                             \
-        _tile_loadd(4, a + a_step, a_row);                                                        \
-        PrefetchTile(a + 3 * a_step, a_row);                                                      \
-        DOT(3, 5, 7);                                                                             \
-        _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                                 \
-        PrefetchTile(a_below + 3 * a_step, a_row);                                                \
-        DOT(2, 5, 6);                                                                             \
-        _tile_loadd(5, a_below + a_step, a_row);                                                  \
-        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                            \
-        a += 2 * a_step;                                                                          \
-        a_below += 2 * a_step;                                                                    \
-        DOT(1, 4, 7);                                                                             \
-        DOT(0, 4, 6);                                                                             \
-        _tile_loadd(4, a, a_row);                                                                 \
-        PrefetchTile(a + 2 * a_step, a_row);                                                      \
-        DOT(2, 5, 6);                                                                             \
-        _tile_loadd(6, b + 4 * kTileBytes, kTilePair);                                            \
-        PrefetchTile(a_below + 2 * a_step, a_row);                                                \
-        DOT(3, 5, 7);                                                                             \
-        _tile_loadd(5, a_below, a_row);                                                           \
-        _tile_loadd(7, b + 4 * kTileBytes + kTileRow, kTilePair);                                 \
-      }                                                                                           \
-      bool two = steps == 2; /* the first of which is loaded */                                   \
-      DOT(0, 4, 6);                                                                               \
-      DOT(1, 4, 7);                                                                               \
-      if (two) _tile_loadd(4, a + a_step, a_row);                                                 \
-      DOT(3, 5, 7);                                                                               \
-      if (two) _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                          \
-      DOT(2, 5, 6);                                                                               \
-      if (two) {                                                                                  \
-        _tile_loadd(5, a_below + a_step, a_row);                                                  \
-        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                            \
-        DOT(1, 4, 7);                                                                             \
-        DOT(0, 4, 6);                                                                             \
-        DOT(2, 5, 6);                                                                             \
-        DOT(3, 5, 7);                                                                             \
-      }                                                                                           \
-    }                                                                                             \
-    _tile_stored(0, c, row);                                                                      \
-    _tile_stored(1, c + kTileRow, row);                                                           \
-    _tile_stored(2, below, row);                                                                  \
-    _tile_stored(3, below + kTileRow, row);                                                       \
-  }                                                                                               \
-  void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,         \
-            bool adds) {                                                                          \
-    NAME##Any(k, PackedRows(a), b, c, ldc, adds);                                                 \
-  }                                                                                               \
-  void NAME##Rows(int64_t k, const std::byte* a, int64_t a_row, const std::byte* b, std::byte* c, \
-                  int64_t ldc) {                                                                  \
-    NAME##Any(k, RowsApart(a, a_row), b, c, ldc, false);                                          \
+#define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
+  [[gnu::always_inline]] inline WEFT_AMX void NAME##Any(                                           \
+      int64_t k, const AmxRows& rows, const std::byte* b, std::byte* c, int64_t ldc, bool adds) {  \
+    int64_t row = ldc * 4, steps = (k + STEP - 1) / STEP; /* panels are filled up with zeros */    \
+    const std::byte *a = rows.at, *a_below = a + rows.below;                                       \
+    const int64_t a_row = rows.row, a_step = rows.step;                                            \
+    std::byte* below = c + 16 * row;                                                               \
+    if (adds) {                                                                                    \
+      _tile_loadd(0, c, row);                                                                      \
+      _tile_loadd(1, c + kTileRow, row);                                                           \
+      _tile_loadd(2, below, row);                                                                  \
+      _tile_loadd(3, below + kTileRow, row);                                                       \
+    } else {                                                                                       \
+      _tile_zero(0);                                                                               \
+      _tile_zero(1);                                                                               \
+      _tile_zero(2);                                                                               \
+      _tile_zero(3);                                                                               \
+    }                                                                                              \
+    if (steps > 0) {                                                                               \
+      _tile_loadd(4, a, a_row);                                                                    \
+      _tile_loadd(6, b, kTilePair);                                                                \
+      _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
+      _tile_loadd(5, a_below, a_row);                                                              \
+      for (; steps > 2; steps -= 2, b += 4 * kTileBytes) {                                         \
+        DOT(0, 4, 6);                                                                              \
+        DOT(1, 4, 7);                                                                              \
+        _tile_loadd(4, a + a_step, a_row);                                                         \
+        PrefetchTile(a + 3 * a_step, a_row);                                                       \
+        DOT(3, 5, 7);                                                                              \
+        _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                                  \
+        PrefetchTile(a_below + 3 * a_step, a_row);                                                 \
+        DOT(2, 5, 6);                                                                              \
+        _tile_loadd(5, a_below + a_step, a_row);                                                   \
+        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        a += 2 * a_step;                                                                           \
+        a_below += 2 * a_step;                                                                     \
+        DOT(1, 4, 7);                                                                              \
+        DOT(0, 4, 6);                                                                              \
+        _tile_loadd(4, a, a_row);                                                                  \
+        PrefetchTile(a + 2 * a_step, a_row);                                                       \
+        DOT(2, 5, 6);                                                                              \
+        _tile_loadd(6, b + 4 * kTileBytes, kTilePair);                                             \
+        PrefetchTile(a_below + 2 * a_step, a_row);                                                 \
+        DOT(3, 5, 7);                                                                              \
+        _tile_loadd(5, a_below, a_row);                                                            \
+        _tile_loadd(7, b + 4 * kTileBytes + kTileRow, kTilePair);                                  \
+      }                                                                                            \
+      bool two = steps == 2; /* the first of which is loaded */                                    \
+      DOT(0, 4, 6);                                                                                \
+      DOT(1, 4, 7);                                                                                \
+      if (two) _tile_loadd(4, a + a_step, a_row);                                                  \
+      DOT(3, 5, 7);                                                                                \
+      if (two) _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                           \
+      DOT(2, 5, 6);                                                                                \
+      if (two) {                                                                                   \
+        _tile_loadd(5, a_below + a_step, a_row);                                                   \
+        _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        DOT(1, 4, 7);                                                                              \
+        DOT(0, 4, 6);                                                                              \
+        DOT(2, 5, 6);                                                                              \
+        DOT(3, 5, 7);                                                                              \
+      }                                                                                            \
+    }                                                                                              \
+    _tile_stored(0, c, row);                                                                       \
+    _tile_stored(1, c + kTileRow, row);                                                            \
+    _tile_stored(2, below, row);                                                                   \
+    _tile_stored(3, below + kTileRow, row);                                                        \
+  }                                                                                                \
+  WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
+                     bool adds) {                                                                  \
+    NAME##Any(k, PackedRows(a), b, c, ldc, adds);                                                  \
+  }                                                                                                \
+  WEFT_AMX void NAME##Rows(int64_t k, const std::byte* a, int64_t a_row, const std::byte* b,       \
+                           std::byte* c, int64_t ldc) {                                            \
+    NAME##Any(k, RowsApart(a, a_row), b, c, ldc, false);                                           \
   }
 
 WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
