@@ -29,6 +29,7 @@ constexpr auto kLookFor = std::chrono::microseconds(100);
 
 thread_local int thread_limit = std::numeric_limits<int>::max();
 thread_local constinit const std::atomic<int>* busy_beside = nullptr;
+thread_local int share_of_thread = 0;  // of a loop: 0 is that of threads of no pool
 
 // While one lives, the threads but the caller do not start on its core, unless they have no other.
 class OffThisCore {
@@ -96,43 +97,68 @@ int ThreadLimit::current() {
   return std::max(thread_limit - std::max(others, 0), 1);
 }
 
-// One ParallelFor. Helpers that come late find no piece left and never touch `fn`.
+// One ParallelFor. Helpers that come late find no piece left and never touch `fn`. Pieces are dealt
+// out in shares: a thread begins with its own one, the same in every loop, so that what it wrote in
+// the last loop is in its own cache; then it takes what others have left.
 struct ThreadPool::Loop {
+  struct alignas(64) Share {
+    std::atomic<int32_t> next;
+    int32_t end;
+  };
   int64_t n, piece_size;
-  int32_t pieces;
+  int32_t pieces, share_count;
   const void* fn;
   RangeFn call;
+  std::unique_ptr<Share[]> shares;
   bool flush = FloatMode::Flushes();  // as its caller computes
   const Doing* doing = Doing::Top();  // what its caller is at
   const std::atomic<bool>* cancel = CancelFlag::current();
-  std::atomic<int32_t> next{0}, left;
+  std::atomic<bool> used_up{false};
+  std::atomic<int32_t> left;
 
-  bool IsUsedUp() const { return next.load(std::memory_order_relaxed) >= pieces; }
-  // False: there is no piece left.
-  bool RunPiece() {
-    int32_t piece = next.fetch_add(1, std::memory_order_relaxed);
-    if (piece >= pieces) return false;
-    {
-      Doing::Helping helping(doing);  // who waits for the piece is still there
-      int64_t begin = piece * piece_size;
-      call(fn, begin, begin + std::min(piece_size, n - begin));
+  void DealOut() {
+    shares = std::make_unique<Share[]>(static_cast<size_t>(share_count));
+    left = pieces;
+    for (int64_t i = 0; i < share_count; ++i) {
+      shares[static_cast<size_t>(i)].next = static_cast<int32_t>(i * pieces / share_count);
+      shares[static_cast<size_t>(i)].end = static_cast<int32_t>((i + 1) * pieces / share_count);
     }
-    if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
-    return true;
+  }
+  bool IsUsedUp() const { return used_up.load(std::memory_order_relaxed); }
+  void RunPiece(int32_t piece) const {
+    Doing::Helping helping(doing);  // who waits for the piece is still there
+    int64_t begin = piece * piece_size;
+    call(fn, begin, begin + std::min(piece_size, n - begin));
+  }
+  // Pieces until there is none left or another loop waits, if `yields`. False: none is left.
+  bool RunPieces(const ThreadPool* yields) {
+    auto start = std::chrono::steady_clock::now();
+    int32_t done = 0;
+    bool gave_way = false;
+    for (int32_t i = 0; i < share_count && !gave_way; ++i) {
+      Share& share = shares[static_cast<size_t>((share_of_thread + i) % share_count)];
+      while (!gave_way && share.next.load(std::memory_order_relaxed) < share.end) {
+        int32_t piece = share.next.fetch_add(1, std::memory_order_relaxed);
+        if (piece >= share.end) break;
+        RunPiece(piece);
+        ++done;
+        if (yields == nullptr) continue;
+        auto now = std::chrono::steady_clock::now();
+        if (now - start < kTurn) continue;
+        start = now;
+        gave_way = yields->waiting_ != 0;
+      }
+    }
+    if (!gave_way) used_up.store(true, std::memory_order_relaxed);
+    if (done > 0 && left.fetch_sub(done, std::memory_order_acq_rel) == done) left.notify_all();
+    return gave_way;
   }
   // What a thread of the pool does. Loops that wait get their turn, so that a long one does not
   // keep all threads from the others.
   static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
     FloatMode mode(loop->flush);
     CancelFlag cancel(loop->cancel);
-    auto start = std::chrono::steady_clock::now();
-    while (loop->RunPiece()) {
-      auto now = std::chrono::steady_clock::now();
-      if (now - start < kTurn) continue;
-      start = now;
-      if (pool.waiting_ == 0) continue;
-      return pool.Enqueue({nullptr, loop});
-    }
+    if (loop->RunPieces(&pool)) pool.Enqueue({nullptr, loop});
   }
   void WaitForHelpers() {
     auto stop = std::chrono::steady_clock::now() + kLookFor;
@@ -248,6 +274,7 @@ void ThreadPool::LockSoon() {
 
 void ThreadPool::Work(int index) {
   SignalStack stack;
+  share_of_thread = index + 1;
   LockSoon();
   Sleeper& self = sleepers_[static_cast<size_t>(index)];
   if (started_.size() < kFewWorkers) started_.push_back(gettid());
@@ -297,11 +324,10 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
     }
     return;
   }
-  auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), fn, call);
-  loop->left = loop->pieces;
+  auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), helpers + 1, fn, call);
+  loop->DealOut();
   Enqueue({nullptr, loop, helpers});
-  while (loop->RunPiece()) {
-  }
+  loop->RunPieces(nullptr);
   loop->WaitForHelpers();
 }
 

@@ -34,8 +34,21 @@ WEFT_AMX void ReleaseTiles() {
   _tile_release();
 }
 
-[[gnu::always_inline]] inline void PrefetchTile(const std::byte* tile) {
-  for (int64_t at = 0; at < kTileBytes; at += kTileRow) __builtin_prefetch(tile + at);
+// Where the rows of a are: 32 of them, so many bytes apart, and how far one step goes. Panels have
+// the rows of a tile together, one step behind the other; others lie in memory as they came.
+struct AmxRows {
+  const std::byte* at;
+  int64_t row, below, step;
+};
+[[gnu::always_inline]] inline AmxRows PackedRows(const std::byte* a) {
+  return {a, kTileRow, kTileBytes, 2 * kTileBytes};
+}
+[[gnu::always_inline]] inline AmxRows RowsApart(const std::byte* a, int64_t row) {
+  return {a, row, 16 * row, kTileRow};
+}
+
+[[gnu::always_inline]] inline void PrefetchTile(const std::byte* tile, int64_t row) {
+  for (int64_t i = 0; i < kTileBytes / kTileRow; ++i) __builtin_prefetch(tile + i * row);
 }
 
 // Software pipelining: a tile is loaded right behind the last use of its register and long before
@@ -44,9 +57,11 @@ WEFT_AMX void ReleaseTiles() {
 // a stream through L1, one after the other in memory: what the next two steps load is asked for
 // now. Tiles are named by literals in both compilers, so that this is no template.
 #define WEFT_AMX_KERNEL(NAME, DOT, STEP)                                                           \
-  WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
-                     bool adds) {                                                                  \
+  [[gnu::always_inline]] inline WEFT_AMX void NAME##Any(                                           \
+      int64_t k, const AmxRows& rows, const std::byte* b, std::byte* c, int64_t ldc, bool adds) {  \
     int64_t row = ldc * 4, steps = (k + STEP - 1) / STEP; /* panels are filled up with zeros */    \
+    const std::byte *a = rows.at, *a_below = a + rows.below;                                       \
+    const int64_t a_row = rows.row, a_step = rows.step;                                            \
     std::byte* below = c + 16 * row;                                                               \
     if (adds) {                                                                                    \
       _tile_loadd(0, c, row);                                                                      \
@@ -60,41 +75,43 @@ WEFT_AMX void ReleaseTiles() {
       _tile_zero(3);                                                                               \
     }                                                                                              \
     if (steps > 0) {                                                                               \
-      _tile_loadd(4, a, kTileRow);                                                                 \
+      _tile_loadd(4, a, a_row);                                                                    \
       _tile_loadd(6, b, kTilePair);                                                                \
       _tile_loadd(7, b + kTileRow, kTilePair);                                                     \
-      _tile_loadd(5, a + kTileBytes, kTileRow);                                                    \
-      for (; steps > 2; steps -= 2, a += 4 * kTileBytes, b += 4 * kTileBytes) {                    \
+      _tile_loadd(5, a_below, a_row);                                                              \
+      for (; steps > 2; steps -= 2, b += 4 * kTileBytes) {                                         \
         DOT(0, 4, 6);                                                                              \
         DOT(1, 4, 7);                                                                              \
-        _tile_loadd(4, a + 2 * kTileBytes, kTileRow);                                              \
-        PrefetchTile(a + 6 * kTileBytes);                                                          \
+        _tile_loadd(4, a + a_step, a_row);                                                         \
+        PrefetchTile(a + 3 * a_step, a_row);                                                       \
         DOT(3, 5, 7);                                                                              \
         _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                                  \
-        PrefetchTile(a + 7 * kTileBytes);                                                          \
+        PrefetchTile(a_below + 3 * a_step, a_row);                                                 \
         DOT(2, 5, 6);                                                                              \
-        _tile_loadd(5, a + 3 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(5, a_below + a_step, a_row);                                                   \
         _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
+        a += 2 * a_step;                                                                           \
+        a_below += 2 * a_step;                                                                     \
         DOT(1, 4, 7);                                                                              \
         DOT(0, 4, 6);                                                                              \
-        _tile_loadd(4, a + 4 * kTileBytes, kTileRow);                                              \
-        PrefetchTile(a + 8 * kTileBytes);                                                          \
+        _tile_loadd(4, a, a_row);                                                                  \
+        PrefetchTile(a + 2 * a_step, a_row);                                                       \
         DOT(2, 5, 6);                                                                              \
         _tile_loadd(6, b + 4 * kTileBytes, kTilePair);                                             \
-        PrefetchTile(a + 9 * kTileBytes);                                                          \
+        PrefetchTile(a_below + 2 * a_step, a_row);                                                 \
         DOT(3, 5, 7);                                                                              \
-        _tile_loadd(5, a + 5 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(5, a_below, a_row);                                                            \
         _tile_loadd(7, b + 4 * kTileBytes + kTileRow, kTilePair);                                  \
       }                                                                                            \
       bool two = steps == 2; /* the first of which is loaded */                                    \
       DOT(0, 4, 6);                                                                                \
       DOT(1, 4, 7);                                                                                \
-      if (two) _tile_loadd(4, a + 2 * kTileBytes, kTileRow);                                       \
+      if (two) _tile_loadd(4, a + a_step, a_row);                                                  \
       DOT(3, 5, 7);                                                                                \
       if (two) _tile_loadd(7, b + 2 * kTileBytes + kTileRow, kTilePair);                           \
       DOT(2, 5, 6);                                                                                \
       if (two) {                                                                                   \
-        _tile_loadd(5, a + 3 * kTileBytes, kTileRow);                                              \
+        _tile_loadd(5, a_below + a_step, a_row);                                                   \
         _tile_loadd(6, b + 2 * kTileBytes, kTilePair);                                             \
         DOT(1, 4, 7);                                                                              \
         DOT(0, 4, 6);                                                                              \
@@ -106,6 +123,14 @@ WEFT_AMX void ReleaseTiles() {
     _tile_stored(1, c + kTileRow, row);                                                            \
     _tile_stored(2, below, row);                                                                   \
     _tile_stored(3, below + kTileRow, row);                                                        \
+  }                                                                                                \
+  WEFT_AMX void NAME(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc, \
+                     bool adds) {                                                                  \
+    NAME##Any(k, PackedRows(a), b, c, ldc, adds);                                                  \
+  }                                                                                                \
+  WEFT_AMX void NAME##Rows(int64_t k, const std::byte* a, int64_t a_row, const std::byte* b,       \
+                           std::byte* c, int64_t ldc) {                                            \
+    NAME##Any(k, RowsApart(a, a_row), b, c, ldc, false);                                           \
   }
 
 WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
@@ -122,17 +147,18 @@ bool HasAmxInt8() {
 }
 
 constexpr NarrowKernel AmxOf(std::string_view name, bool a_signed, bool b_signed,
-                             decltype(NarrowKernel::run) run) {
-  return {name, NarrowElement::kInt8, a_signed,     b_signed,  32, 32, 64, 4, 64, 2000,
-          run,  ConfigureTiles,       ReleaseTiles, HasAmxInt8};
+                             decltype(NarrowKernel::run) run,
+                             decltype(NarrowKernel::run_rows) run_rows) {
+  return {name, NarrowElement::kInt8, a_signed,     b_signed,   32,      32, 64, 4, 64, 2000,
+          run,  ConfigureTiles,       ReleaseTiles, HasAmxInt8, run_rows};
 }
 constexpr NarrowKernel kAmxKernels[] = {
     {"amx bf16", NarrowElement::kBf16, true, true, 32, 32, 32, 2, 32, 1000, AmxBf16, ConfigureTiles,
-     ReleaseTiles, HasAmxBf16},
-    AmxOf("amx s8 x s8", true, true, AmxSS),
-    AmxOf("amx s8 x u8", true, false, AmxSU),
-    AmxOf("amx u8 x s8", false, true, AmxUS),
-    AmxOf("amx u8 x u8", false, false, AmxUU),
+     ReleaseTiles, HasAmxBf16, AmxBf16Rows},
+    AmxOf("amx s8 x s8", true, true, AmxSS, AmxSSRows),
+    AmxOf("amx s8 x u8", true, false, AmxSU, AmxSURows),
+    AmxOf("amx u8 x s8", false, true, AmxUS, AmxUSRows),
+    AmxOf("amx u8 x u8", false, false, AmxUU, AmxUURows),
 };
 #endif
 

@@ -56,7 +56,7 @@ class BlockedProduct {
         means_, cut_.b_in_tasks ? 0 : SharedBytes(form_, cut_, false, cut_.outer_cols)));
     a_ = a.data();
     b_ = b.data();
-    tells_ = done_ && n <= cut_.outer_cols;  // rows are complete before all is
+    tells_ = done_ && n <= cut_.outer_cols && OneTellsOfRows();
     for (int64_t j = 0; j < n; j += cut_.outer_cols) {
       for (int64_t i = 0; i < m; i += cut_.outer_rows) {
         Outer outer = {i, std::min(cut_.outer_rows, m - i), j, std::min(cut_.outer_cols, n - j)};
@@ -78,6 +78,15 @@ class BlockedProduct {
   };
   std::atomic<int64_t>* Measured(std::atomic<int64_t> ProductTrial::* sum) const {
     return means_.trial != nullptr ? &(means_.trial->*sum) : nullptr;
+  }
+
+  // Whether rows that are complete before all is are left to the thread that completes them, while
+  // they are in its cache. Where threads have few of such parts each, the last of them would be
+  // waited for.
+  bool OneTellsOfRows() const {
+    int64_t threads = means_.pool != nullptr ? means_.pool->limit() : 1;
+    return threads == 1 || CeilDiv(sizes_.m, cut_.task_rows) >= 4 * threads ||
+           sizes_.n <= cut_.task_cols;
   }
 
   int64_t DepthOf(int64_t panel) const {

@@ -7,6 +7,7 @@
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_product.h"
 #include "cpu/routines/narrow_rows.h"
+#include "cpu/routines/narrow_small.h"
 #include "cpu/routines/prepare.h"
 #include "program/work_bounds.h"
 
@@ -23,7 +24,16 @@ struct GemmShape {
   DType a, b, c;
 };
 
-enum class Way : uint8_t { kFewNarrow, kDots, kSquares, kStream, kSmall, kFew, kPacked };
+enum class Way : uint8_t {
+  kFewNarrow,
+  kSmallNarrow,
+  kDots,
+  kSquares,
+  kStream,
+  kSmall,
+  kFew,
+  kPacked
+};
 
 // Packing b would take as long as the product. Rows of b that lie far apart meet in the same places
 // of a cache, so that b had better be packed when it is read more often than twice.
@@ -64,6 +74,9 @@ template <class T>
 Way WayOf(const OneProduct& s) {
   const NarrowKernel* narrow = NarrowKernelFor<T>(s);
   if (narrow != nullptr && TakesFewRows(*narrow, FewRowsOf(s))) return Way::kFewNarrow;
+  if (narrow != nullptr && s.m > kNarrowStreamRows && TakesSmallNarrow(*narrow, FewRowsOf(s))) {
+    return Way::kSmallNarrow;
+  }
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
   if (TakesSquares<T>(s)) return Way::kSquares;
   // One reading of a narrow b does for more rows where it need not be widened.
@@ -211,6 +224,7 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
   int64_t elements = 0;
   switch (WayOf<T>(s)) {
     case Way::kFewNarrow: return FewRowsScratch(*NarrowKernelFor<T>(s), FewRowsOf(s));
+    case Way::kSmallNarrow: return SmallNarrowScratch(*NarrowKernelFor<T>(s), FewRowsOf(s));
     case Way::kDots:
       elements = s.k;
       if (!b_as_is || !c_as_is) elements += CeilDivide(s.n, kDotRows) * kDotRows * s.k;
@@ -242,6 +256,12 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
     case Way::kFewNarrow:
       if constexpr (sizeof(T) == 4) {
         TRY(MultiplyFewRows<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s)));
+      }
+      if (done) done(0, result_rows);
+      return {};
+    case Way::kSmallNarrow:
+      if constexpr (sizeof(T) == 4) {
+        TRY(MultiplySmallNarrow<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s)));
       }
       if (done) done(0, result_rows);
       return {};

@@ -38,6 +38,9 @@ struct NarrowKernel {
   void (*enter)();
   void (*leave)();
   bool (*is_there)();  // on this processor
+  // c = sum with rows of a as they lie, a_row bytes apart, for k a multiple of `step`; null: none.
+  void (*run_rows)(int64_t k, const std::byte* a, int64_t a_row, const std::byte* b, std::byte* c,
+                   int64_t ldc) = nullptr;
 
   int element_bytes() const {
     return element == NarrowElement::kBf16 || element == NarrowElement::kInt16 ? 2 : 1;

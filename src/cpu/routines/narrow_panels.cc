@@ -51,6 +51,10 @@ struct NarrowPanel {
 void GatherElements(const NarrowPanel& s, int64_t vector, int64_t p, int64_t n, std::byte* to) {
   bool widens = s.kernel.element == NarrowElement::kInt16;
   size_t bytes = static_cast<size_t>(ByteWidth(s.source.dtype));
+  if (!widens && s.source.k_stride == 1) {
+    std::memcpy(to, s.At(vector, p), static_cast<size_t>(n) * bytes);
+    return;
+  }
   for (int64_t q = 0; q < n; ++q) {
     const std::byte* from = s.At(vector, p + q);
     if (widens) {
