@@ -54,25 +54,6 @@ TEST(ThreadPool, PiecesDependOnTheRangeAlone) {
   EXPECT_EQ(ThreadPool::PieceSize(INT64_MAX, 1), INT64_MAX / 1024 + 1);
 }
 
-// What a thread wrote in one loop is in its cache in the next.
-TEST(ThreadPool, ThreadsComeBackToTheirShares) {
-  ThreadPool pool(3);
-  std::vector<std::thread::id> first(3);
-  for (int round = 0; round < 50; ++round) {
-    std::atomic<int> begun = 0;
-    std::vector<std::thread::id> who(3);
-    pool.ParallelFor(3, 1, [&](int64_t begin, int64_t) {
-      who[static_cast<size_t>(begin)] = std::this_thread::get_id();
-      // Nobody has two of them, however late the others come.
-      ++begun;
-      while (begun < 3) std::this_thread::yield();
-    });
-    EXPECT_EQ(who[0], std::this_thread::get_id());
-    if (round == 0) first = who;
-    EXPECT_EQ(who, first);
-  }
-}
-
 TEST(ThreadPool, ALimitHoldsForTheLoopsOfOneThread) {
   ThreadPool pool(4);
   auto helped = [&] {
