@@ -181,7 +181,7 @@ jax._src.lax.control_flow: loops conditionals
 jax._src.lax.control_flow.conditionals: platform_index_p cond_p
 jax._src.lax.control_flow.loops: xb
 jax._src.lax.linalg: initialize_lapack
-jax._src.lib: _jax xla_client
+jax._src.lib: _jax gpu_rnn xla_client
 jax._src.lib.mlir: ir
 jax._src.lib._jax: Client.compile_and_load buffer_to_dlpack_managed_tensor dlpack_managed_tensor_to_buffer JaxRuntimeError
 jax._src.lib._jax: register_custom_call_target register_custom_type cuda_array_interface_to_buffer

@@ -54,7 +54,10 @@ struct FusionGroup {
   // Places of members in the code, one for each index that they are read at.
   std::unordered_map<const hlo::Instruction*, std::vector<int32_t>> sites;
   int32_t next_site = 1;
+  // How often the code of a site is written out: terms of the short reductions around it.
+  std::unordered_map<const hlo::Instruction*, double> repeats;
   double emitted = 0;                 // sites of what is not free
+  double written = 0;                 // the same with repeats
   hlo::Instruction* place = nullptr;  // where it will stand
   int32_t position = 0;               // of that
   RowSpace space;                     // of a kRow
@@ -65,6 +68,8 @@ struct FusionGroup {
 // their index, new ones elsewhere. They double with each slice and concatenate on the way, which
 // evaluations, halved by each branch, do not.
 std::vector<int32_t> SitesIn(const FusionGroup& group, const hlo::Instruction& i);
+// Reductions of reductions that are written out multiply: levels of pairs double at each.
+double RepeatsIn(const FusionGroup& group, const hlo::Instruction& i);
 
 // The fusions of one computation.
 class Fuser {

@@ -103,7 +103,8 @@ int32_t Fuser::OwnGroup(Instruction& i, GroupKind kind) {
                                                         : i.shape().elements());
   group.evaluations[&i] = elements;
   group.sites[&i] = {0};
-  group.emitted = 1;
+  group.repeats[&i] = 1;
+  group.emitted = group.written = 1;
   group.place = &i;
   group.position = position_[&i];
   groups_.push_back(std::move(group));
@@ -118,7 +119,11 @@ void Fuser::Join(Instruction& i, int32_t g, double evaluations) {
   group.evaluations[&i] = evaluations;
   const std::vector<int32_t>& sites = group.sites[&i] = SitesIn(group, i);
   if (!sites.empty()) group.next_site = std::max(group.next_site, sites.back() + 1);
-  if (!IsFree(i)) group.emitted += static_cast<double>(sites.size());
+  double repeats = group.repeats[&i] = RepeatsIn(group, i);
+  if (!IsFree(i)) {
+    group.emitted += static_cast<double>(sites.size());
+    group.written += static_cast<double>(sites.size()) * repeats;
+  }
   in_[&i].push_back(g);
 }
 
@@ -193,7 +198,11 @@ bool SpoilsUpdate(const Instruction& i, const Instruction& update) {
 
 // Whether the kernel stays of a size that compiles quickly with `i` emitted wherever it is read.
 bool Fuser::CodeFits(const Instruction& i, const FusionGroup& group) {
-  double sites = IsFree(i) ? 1 : static_cast<double>(SitesIn(group, i).size());
+  // Operations of straight code; compiling takes longer than in proportion to them.
+  constexpr double kMostWrittenOut = program::TargetFacts::kDecodedOps / 4;
+  if (IsFree(i)) return true;
+  double sites = static_cast<double>(SitesIn(group, i).size()), repeats = RepeatsIn(group, i);
+  if (repeats > 1 && group.written + sites * repeats > kMostWrittenOut) return false;
   return sites <= 1 || group.emitted + sites <= static_cast<double>(kMaxFusionMembers);
 }
 

@@ -136,4 +136,16 @@ std::vector<int32_t> SitesIn(const FusionGroup& group, const Instruction& i) {
   return sites;
 }
 
+double RepeatsIn(const FusionGroup& group, const Instruction& i) {
+  double most = 1;
+  for (const Instruction* user : i.users()) {
+    auto it = group.repeats.find(user);
+    if (it == group.repeats.end()) continue;
+    bool written_out = user->op() == Op::kReduce && ReduceLength(*user) <= kUnrolledTerms;
+    double terms = written_out ? static_cast<double>(ReduceLength(*user)) : 1;
+    most = std::max(most, it->second * terms);
+  }
+  return i.shape().IsScalar() ? 1 : most;
+}
+
 }  // namespace weft::compiler

@@ -134,8 +134,11 @@ bool Fuser::TryMerge(size_t a, size_t b) {
   for (Instruction* m : from.members) {
     if (!into.evaluations.contains(m)) into.members.push_back(m);
     into.evaluations[m] = std::max(into.evaluations[m], from.evaluations[m]);
+    double& repeats = into.repeats.try_emplace(m, 1).first->second;
+    repeats = std::max(repeats, from.repeats[m]);
     if (into.sites.try_emplace(m, from.sites[m]).second && !IsFree(*m)) {
       into.emitted += static_cast<double>(from.sites[m].size());
+      into.written += static_cast<double>(from.sites[m].size()) * repeats;
     }
   }
   into.next_site = std::max(into.next_site, from.next_site);
