@@ -7,6 +7,7 @@ import sys
 
 import harness
 import spelling_arrays  # this and the next add to the list
+import spelling_courses
 import spelling_exercises
 import spelling_kinds
 import spelling_matrices
