@@ -18,14 +18,17 @@ namespace weft::compiler {
 class RowPlan {
  public:
   // What costs less than `worth` an element is computed again; no more is kept than `most_bytes`.
+  // `in_registers`: what a thread keeps can be read by it alone, at the same place.
   RowPlan(const KernelBody& body, const RowSpace& space, bool outputs_last,
-          double worth = kCheapElement, int64_t most_bytes = kMaxKeptBytes)
-      : space_(space), worth_(worth), most_bytes_(most_bytes) {
+          double worth = kCheapElement, int64_t most_bytes = kMaxKeptBytes,
+          bool in_registers = false)
+      : space_(space), worth_(worth), most_bytes_(most_bytes), in_registers_(in_registers) {
+    member_.insert(body.members.begin(), body.members.end());
     for (size_t k = body.members.size(); k-- > 0;) {
       if (IsReadByRows(*body.members[k], body)) by_rows_.insert(body.members[k]);
+      if (IsReadInPlace(*body.members[k])) in_place_.insert(body.members[k]);
     }
     for (const hlo::Instruction* m : body.members) {
-      member_.insert(m);
       int ready = 0;
       for (const hlo::Instruction* operand : m->operands())
         ready = std::max(ready, ReadyOf(*operand));
@@ -82,6 +85,17 @@ class RowPlan {
     });
   }
 
+  // All uses of a wide value in the kernel, and of wide values that are made of it, are at its own
+  // place: none is by a reduction that is written out, say, which reads its neighbours. Users come
+  // first.
+  bool IsReadInPlace(const hlo::Instruction& m) const {
+    return std::all_of(m.users().begin(), m.users().end(), [&](const hlo::Instruction* user) {
+      if ((user->op() == hlo::Op::kTuple && user->IsRoot()) || !member_.contains(user)) return true;
+      if (!KeepsRows(*user, m, space_)) return false;
+      return !space_.IsWide(user->shape()) || in_place_.contains(user);
+    });
+  }
+
   // The stages in which wide members are computed, given what is kept.
   using Uses = std::unordered_map<const hlo::Instruction*, std::vector<int>>;
   Uses FindUses(const std::unordered_set<const hlo::Instruction*>& kept) const {
@@ -134,6 +148,7 @@ class RowPlan {
       if (!m->shape().IsArray() || !space_.IsWide(m->shape())) continue;
       auto it = uses.find(m);
       if (it == uses.end() || it->second.size() < 2 || !IsReadByRows(*m, body)) continue;
+      if (in_registers_ && !in_place_.contains(m)) continue;
       if (CostOfCone(*m, kept) < worth_) continue;
       int64_t size = space_.length * ByteWidth(RealType(m->shape().dtype())) * 2;
       if (bytes + size > most_bytes_) continue;
@@ -147,7 +162,8 @@ class RowPlan {
   const RowSpace& space_;
   double worth_;
   int64_t most_bytes_;
-  std::unordered_set<const hlo::Instruction*> member_, by_rows_;
+  bool in_registers_;
+  std::unordered_set<const hlo::Instruction*> member_, by_rows_, in_place_;
   std::unordered_map<const hlo::Instruction*, int> ready_;
   std::map<int, std::vector<const hlo::Instruction*>> reduces_, narrow_, kept_, output_roots_;
   std::map<int, std::vector<size_t>> outputs_;

@@ -243,7 +243,7 @@ Status LowerBlockRows(Subject& subject) {
   LoopShape shape = ShapeOf(cx, body, space.wide);
   // Registers cost nothing: whatever is used again is kept.
   int64_t most = kKeptOfThread * ThreadsOfRow(space.length, cx.target);
-  RowPlan plan(body, space, shape.in_place, 0, most);
+  RowPlan plan(body, space, shape.in_place, 0, most, true);
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   Dims rows(std::span(space.wide.data(), space.kept));
