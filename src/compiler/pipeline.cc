@@ -53,6 +53,7 @@ constexpr Pass kPasses[] = {
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
     {"recognize-topk", RecognizeTopK},
+    {"round-compared-products", RoundComparedProducts},
     {"scatter-all-reduces", ScatterAllReduces},
     {"schedule", Schedule},
     {"select-by-masks", SelectByMasks},
@@ -119,6 +120,7 @@ constexpr std::string_view kNativeAfter[] = {
     "simplify-ranges",        // behind separate-computations: one caller, one range
     "distribute-loops",       // behind simplify-ranges: the counter itself is the index
     "eliminate-dead-code",
+    "round-compared-products",  // before fuse, which computes products again for each user
     "fuse",
     "eliminate-dead-code",
     "schedule",             // of what really runs

@@ -39,7 +39,7 @@ TEST_P(ProgramFile, LikeInterpreter) {
 }
 INSTANTIATE_TEST_SUITE_P(Files, ProgramFile,
                          testing::Values("async_copy", "async_list", "cast_nowrap", "complex",
-                                         "conditional", "elementwise", "epilogue", "gemm", "atomic", "region_arrays",
+                                         "conditional", "elementwise", "epilogue", "gemm", "mul_rounded", "atomic", "region_arrays",
                                          "combine", "ops", "softmax", "threads", "tiles",
                                          "vector_sum", "while_counter", "while_limit"),
                          [](const auto& info) { return std::string(info.param); });

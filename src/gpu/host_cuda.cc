@@ -168,6 +168,7 @@ static double __dsqrt_rn(double x) { return std::sqrt(x); }
 static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
 static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
 static double __dadd_rn(double x, double y) { return x + y; }
+static float __fmul_rn(float x, float y) { return x * y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)(a) * b >> 32; }
 template <class T, class X>

@@ -135,6 +135,9 @@ std::string RenderOp(const Instr& instr, std::span<const std::string> args,
     case Op::kNeg:
       if (IsFloat(type)) return StrCat("-", args[0]);
       break;
+    case Op::kMul:
+      if (!instr.rounded) break;
+      return StrCat(type == DType::kF64 ? "__dmul_rn(" : "__fmul_rn(", args[0], ", ", args[1], ")");
     case Op::kSub:
       // Said as what it is, or the compiler finds it out: see Neg.
       if (!IsFloat(type) && args[0] == "0") return StrCat("Neg(", args[1], ")");

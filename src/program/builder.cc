@@ -72,6 +72,7 @@ size_t HashInstr(const Instr& i) {
   h = MixHash(h, static_cast<size_t>(i.type.lanes));
   h = MixHash(h, static_cast<size_t>(i.memory));
   h = MixHash(h, static_cast<size_t>(i.nowrap));
+  h = MixHash(h, static_cast<size_t>(i.rounded));
   for (ValueId id : i.args) h = MixHash(h, static_cast<size_t>(id));
   for (int32_t lane : i.lanes) h = MixHash(h, static_cast<size_t>(lane));
   return h;
@@ -79,7 +80,7 @@ size_t HashInstr(const Instr& i) {
 
 bool SameInstr(const Instr& a, const Instr& b) {
   return a.op == b.op && a.format == b.format && a.type == b.type && a.memory == b.memory &&
-         a.nowrap == b.nowrap && a.args == b.args && a.lanes == b.lanes;
+         a.nowrap == b.nowrap && a.rounded == b.rounded && a.args == b.args && a.lanes == b.lanes;
 }
 
 }  // namespace
@@ -179,6 +180,15 @@ ValueId KernelBuilder::EmitNoWrap(Op op, ValueId a, ValueId b) {
   instr.args = {a, b};
   instr.type = type(b);
   instr.nowrap = true;
+  return Append(std::move(instr));
+}
+
+ValueId KernelBuilder::MulRounded(ValueId a, ValueId b) {
+  Instr instr;
+  instr.op = Op::kMul;
+  instr.args = {a, b};
+  instr.type = type(b);
+  instr.rounded = true;
   return Append(std::move(instr));
 }
 

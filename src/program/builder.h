@@ -78,6 +78,7 @@ class KernelBuilder {
   ValueId Add(ValueId a, ValueId b) { return Emit(Op::kAdd, {a, b}); }
   ValueId Sub(ValueId a, ValueId b) { return Emit(Op::kSub, {a, b}); }
   ValueId Mul(ValueId a, ValueId b) { return Emit(Op::kMul, {a, b}); }
+  ValueId MulRounded(ValueId a, ValueId b);  // of floats, never contracted
   ValueId Div(ValueId a, ValueId b) { return Emit(Op::kDiv, {a, b}); }
   ValueId Rem(ValueId a, ValueId b) { return Emit(Op::kRem, {a, b}); }
   ValueId Min(ValueId a, ValueId b) { return Emit(Op::kMin, {a, b}); }

@@ -16,11 +16,12 @@
 //            not used. x/0 has all bits set, x rem 0 is x, min/-1 wraps. Shifts by the width or
 //            more give 0 (or the sign, for shr of signed). Division truncates toward zero.
 //  Floats    IEEE, subnormals kept (unless the program says flush_subnormals), no reassociation. A
-//            backend may contract mul + add; fma always rounds once. min/max return NaN when an
-//            operand is NaN, and take -0 for less than +0. Comparisons with NaN are false, ne is
-//            true. sqrt, div and the conversions are correctly rounded; exp2, log2, sin, cos are
-//            within 2 ULP, functions (exp .. pow) within 4, pow 8. round is half to even. `narrow
-//            bf16` rounds an f32 to what a bf16 holds and keeps it an f32.
+//            backend may contract mul + add, but for a mul that is marked rounded; fma always
+//            rounds once. min/max return NaN when an operand is NaN, and take -0 for less than +0.
+//            Comparisons with NaN are false, ne is true. sqrt, div and the conversions are
+//            correctly rounded; exp2, log2, sin, cos are within 2 ULP, functions (exp .. pow)
+//            within 4, pow 8. round is half to even. `narrow bf16` rounds an f32 to what a bf16
+//            holds and keeps it an f32.
 //  cast      value conversion: float -> int truncates, saturates, NaN -> 0 (marked nowrap it
 //            promises that the type holds what comes out, or that it is not used); int -> int
 //            wraps;
@@ -133,6 +134,7 @@ struct Instr {
   Op atomic = Op::kAdd;               // kAtomic: what is done to the element
   DType format = DType::kInvalid;     // kNarrow
   bool nowrap = false;                // kAdd, kSub, kMul of integers; kCast of floats to them
+  bool rounded = false;               // kMul of floats: never contracted
   Type type;            // result type; operand type for comparisons; element type of a store
   int32_t memory = -1;  // kLoad, kStore, kArray: index into Kernel::memories
   int32_t align = 0;    // kLoad, kStore: the address is a multiple of this; 0: the element's width

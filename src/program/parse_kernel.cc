@@ -203,6 +203,7 @@ class KernelParser {
       instr.format = format.dtype;
     }
     instr.nowrap = lexer_.Accept("nowrap");
+    instr.rounded = lexer_.Accept("rounded");
     instr.type = TRY(ParseTypeName());
     Type operand = instr.type;
     bool from = *op == Op::kCast || *op == Op::kBitcast || *op == Op::kExtract ||

@@ -96,6 +96,7 @@ class KernelPrinter {
     StrAppend(out_, "%", names_[instr.results[0]], " = ", Name(instr.op), " ");
     if (instr.op == Op::kNarrow) StrAppend(out_, weft::Name(instr.format), " ");
     if (instr.nowrap) StrAppend(out_, "nowrap ");
+    if (instr.rounded) StrAppend(out_, "rounded ");
     StrAppend(out_, instr.type);
     bool from = instr.op == Op::kCast || instr.op == Op::kBitcast || instr.op == Op::kExtract ||
                 instr.op == Op::kShuffle || instr.op == Op::kAny;

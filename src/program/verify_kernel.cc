@@ -193,6 +193,9 @@ Status KernelVerifier::CheckCompute(const Instr& instr) {
   if (instr.nowrap && !(may_wrap && IsInteger(d))) {
     return Fail(instr.pos, Name(instr.op), " of ", instr.type, " never wraps");
   }
+  if (instr.rounded && !(instr.op == Op::kMul && IsFloat(d))) {
+    return Fail(instr.pos, Name(instr.op), " of ", instr.type, " is not contracted anyway");
+  }
   for (size_t i = 0; i < instr.args.size(); ++i) {
     bool condition = cls == OpClass::kSelect && i == 0;
     if (condition && T(instr.args[i]) == Type{DType::kPred, 1}) continue;  // for all lanes
@@ -208,6 +211,7 @@ Status KernelVerifier::CheckConvert(const Instr& instr) {
     return Fail(instr.pos, Name(instr.op), " to ", instr.type,
                 " of no float never leaves the type");
   }
+  if (instr.rounded) return Fail(instr.pos, Name(instr.op), " is not contracted anyway");
   TRY(CheckArity(instr));
   Type from = T(instr.args[0]);
   if (from.lanes != instr.type.lanes) {

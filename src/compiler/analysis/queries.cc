@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/float_formats.h"
 #include "program/work_bounds.h"
 
 namespace weft::compiler {
@@ -89,6 +90,13 @@ std::optional<Op> BinaryReducer(const hlo::Computation& c) {
     if (root->operand(0) != p && root->operand(1) != p) return std::nullopt;
   }
   return root->op();
+}
+
+bool IsWholePrecision(const Instruction& i) {
+  if (i.op() != Op::kReducePrecision) return false;
+  const auto& attrs = i.attrs<hlo::ReducePrecisionAttrs>();
+  FloatFormat own = FormatOf(i.shape().dtype());
+  return attrs.exponent_bits >= own.exponent_bits && attrs.mantissa_bits >= own.mantissa_bits;
 }
 
 Shape WithoutLayoutOf(const Shape& shape) {

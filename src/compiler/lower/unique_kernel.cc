@@ -39,7 +39,7 @@ bool SameValue(const program::Value& a, const program::Value& b) {
 bool SameCode(const Instr& a, const Instr& b) {
   return a.op == b.op && a.loop == b.loop && a.format == b.format && a.type == b.type &&
          a.memory == b.memory && a.align == b.align && a.args == b.args && a.results == b.results &&
-         a.lanes == b.lanes && a.nowrap == b.nowrap;
+         a.lanes == b.lanes && a.nowrap == b.nowrap && a.rounded == b.rounded;
 }
 
 bool Same(const Kernel& a, const Kernel& b) {

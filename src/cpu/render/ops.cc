@@ -236,7 +236,7 @@ std::string RenderUnary(IrBody& ir, Op op, const Operand& a) {
 std::string RenderSum(IrBody& ir, const Instr& instr, const Operand& a, const Operand& b) {
   bool is_float = IsFloat(a.type.dtype), is_signed = IsSigned(a.type.dtype);
   std::string op = instr.op == Op::kAdd ? "add" : instr.op == Op::kSub ? "sub" : "mul";
-  if (is_float) op = StrCat("f", op, " contract");
+  if (is_float) op = StrCat("f", op, instr.rounded ? "" : " contract");
   if (instr.nowrap) op += is_signed ? " nsw" : " nuw";
   return Plain(ir, op, a.type, a.text, b.text);
 }

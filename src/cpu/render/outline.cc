@@ -107,7 +107,7 @@ class OutlineFinder {
   bool SameInstr(size_t a, size_t b) const {
     const Instr &x = kernel_.code[a], &y = kernel_.code[b];
     return x.op == y.op && x.type == y.type && x.format == y.format && x.lanes == y.lanes &&
-           x.nowrap == y.nowrap && x.args.size() == y.args.size();
+           x.nowrap == y.nowrap && x.rounded == y.rounded && x.args.size() == y.args.size();
   }
 
   // How many instructions from `a` and `b` on do the same, `limit` at most.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/float_formats.h"
+#include "compiler/analysis/queries.h"
 #include "compiler/lower/element/elementwise.h"
 #include "compiler/lower/element/float_bits.h"
 
@@ -51,6 +52,7 @@ Element ConvertElement(ElementContext& e, Element value, DType from, DType to) {
 
 // Rounds to so many exponent and mantissa bits, in the integer bits of the number.
 ValueId ReducePrecision(KernelBuilder& b, const Instruction& instruction, ValueId x) {
+  if (IsWholePrecision(instruction)) return x;
   const auto& attrs = instruction.attrs<hlo::ReducePrecisionAttrs>();
   Type type = b.type(x);
   bool wide = type.dtype == DType::kF64;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/analysis/queries.h"
 #include "compiler/lower/element/values.h"
 #include "compiler/lower/reduce.h"
 #include "hlo/computation.h"
@@ -244,6 +245,10 @@ Result<Element> EmitElementwise(ElementContext& e, const Instruction& instructio
                 instruction.shape().elements() == 1 && e.value_ranges->NeverWraps(instruction);
     return fits ? Element{e.b.EmitNoWrap(kernel_op, x, y), -1} : binary(kernel_op);
   };
+  auto is_rounded = [&] {
+    return IsFloat(to) && to == type.dtype && instruction.users().size() == 1 &&
+           IsWholePrecision(*instruction.users()[0]);
+  };
   switch (op) {
     case HloOp::kAdd:
       if (from == DType::kPred) return Element{e.b.Emit(Op::kOr, {x, y}), -1};
@@ -251,7 +256,7 @@ Result<Element> EmitElementwise(ElementContext& e, const Instruction& instructio
     case HloOp::kSubtract: return sum(Op::kSub);
     case HloOp::kMultiply:
       if (from == DType::kPred) return Element{e.b.Emit(Op::kAnd, {x, y}), -1};
-      return sum(Op::kMul);
+      return is_rounded() ? Element{e.b.MulRounded(x, y), -1} : sum(Op::kMul);
     case HloOp::kDivide:
       if (IsFloat(type.dtype) && e.b.value(args[1].re).is_constant) {
         return rounded(math::DivideByNumber(e.b, x, e.b.value(args[1].re).AsDouble()));
