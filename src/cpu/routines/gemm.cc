@@ -133,7 +133,6 @@ class Gemm : public PreparedRoutine {
   Status Run(const RoutineContext& context) const override {
     const GemmShape& s = shape_;
     if (s.m == 0 || s.n == 0) return {};
-    double cost = CostOfOne();
     bool whole = IsWhole();
     Means means = context.means();
     EpilogueRun epilogue(epilogue_, context);
@@ -151,7 +150,7 @@ class Gemm : public PreparedRoutine {
       }
       return {};
     };
-    TRY(whole ? TryPieces(&context.pool, s.batch, cost, run) : run(0, s.batch));
+    TRY(whole ? TryPieces(&context.pool, s.batch, CostOfPiece(), run) : run(0, s.batch));
     if (!by_rows) epilogue.OnAll(&context.pool);
     return {};
   }
@@ -174,6 +173,16 @@ class Gemm : public PreparedRoutine {
   double CostOfOne() const {
     const GemmShape& s = shape_;
     return static_cast<double>(s.m * s.n) * static_cast<double>(s.k) / 20 + 100;
+  }
+  // By the micro-kernel that takes it: many that are soon done make one piece, or threads would
+  // wait for each other's rooms.
+  double CostOfPiece() const {
+    OneProduct one = Product({}, {}, {});
+    auto cost = [&]<class T>() {
+      bool small = WayOf<T>(one) == Way::kSmallNarrow;
+      return small ? SmallNarrowCost(*NarrowKernelFor<T>(one), FewRowsOf(one)) : CostOfOne();
+    };
+    return IsComplex(shape_.c) ? CostOfOne() : WithSumType(shape_.c, cost);
   }
   // Many small products are shared out whole, large ones are cut.
   bool IsWhole() const { return shape_.batch > 1 && (CostOfOne() < 200e3 || shape_.batch >= 32); }

@@ -17,6 +17,12 @@ int64_t RowsThatLie(const NarrowKernel& kernel, const FewRowsProduct& s) {
   return can ? s.m / kernel.rows * kernel.rows : 0;
 }
 
+double TileNanoseconds(const PanelForm& form, const FewRowsProduct& s) {
+  auto work = static_cast<double>(RoundUp(s.m, form.rows) * RoundUp(s.n, form.cols)) *
+              static_cast<double>(RoundUp(s.k, form.step));
+  return work / form.speed;
+}
+
 struct SmallPanels {
   int64_t a_panel, b_panel, a_bytes, b_bytes;
 };
@@ -75,10 +81,15 @@ bool TakesSmallNarrow(const NarrowKernel& kernel, const FewRowsProduct& s) {
   if (!form.exact && s.k > program::SumOrder::kBlock) return false;
   if (std::max({s.m, s.n, s.k}) > HostCaches().l2) return false;
   SmallPanels panels = PanelsOf(form, s, 0);
-  auto work = static_cast<double>(RoundUp(s.m, form.rows) * RoundUp(s.n, form.cols)) *
-              static_cast<double>(RoundUp(s.k, form.step));
   return panels.a_bytes + panels.b_bytes <= std::max<int64_t>(HostCaches().l2, 256 << 10) / 2 &&
-         work / form.speed <= program::TargetFacts::kPieceNanoseconds;
+         TileNanoseconds(form, s) <= program::TargetFacts::kPieceNanoseconds;
+}
+
+double SmallNarrowCost(const NarrowKernel& kernel, const FewRowsProduct& s) {
+  PanelForm form = NarrowForm(kernel);
+  SmallPanels panels = PanelsOf(form, s, RowsThatLie(kernel, s));
+  int64_t bytes = panels.a_bytes + panels.b_bytes + s.m * s.n * ByteWidth(s.result.dtype);
+  return TileNanoseconds(form, s) + static_cast<double>(bytes) / kCoreReads;
 }
 
 int64_t SmallNarrowScratch(const NarrowKernel& kernel, const FewRowsProduct& s) {
