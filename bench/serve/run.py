@@ -188,7 +188,7 @@ def mixed(bench):
     with bench.serving(*names) as (grpc, rest):
         best = bench.load("mixed: closed loop", *names, target=grpc, clients=4 * bench.options.cores)["normal"]["rate"]
         before = bench.inside(rest)
-        half = bench.load("mixed: 50 % load", *names, target=grpc, rate=best / 2, threads=2)
+        half = bench.load("mixed: 50 % load", *names, target=grpc, rate=best / 2, threads=bench.options.connections)
         after = bench.inside(rest)
     bench.say_inside("mixed: 50 % load", before, after)
     bench.row("mixed: best closed loop", best, "/s")
@@ -306,6 +306,7 @@ def parse():
     parser.add_argument("--placement", choices=("on", "off", "both"), default="on")
     parser.add_argument("--client", choices=("wire", "grpc"), default="wire", help="by nghttp2, or by gRPC's own library")
     parser.add_argument("--only", default="")
+    parser.add_argument("--connections", type=int, default=2, help="of the mixed load, each with a thread: requests of one are read one after the other")
     parser.add_argument("--server-flags", default="", help="more flags of weft-serve, by commas")
     parser.add_argument("--bin", type=pathlib.Path, default=os.environ.get("WEFT_BUILD_DIR", ROOT / "build"))
     parser.add_argument("--models", default="")

@@ -62,6 +62,12 @@ double Lane::Slowdown(size_t bucket, Time took) const {
   return static_cast<double>(std::max<Time>(took, 1)) / static_cast<double>(best_[bucket]);
 }
 
+bool Lane::GainsByJoining() const {
+  const size_t own = BucketFor(std::min(rows_, largest()));
+  const Time cost = Cost(own), more = Cost(BucketFor(std::min(2 * rows_, largest())));
+  return cost == 0 || more == 0 || more < cost + cost / 2;
+}
+
 // A request's share of the runs to come: of full batches, where it shares them.
 Time Lane::CostOfRows(int64_t rows) const {
   size_t own = BucketFor(rows);

@@ -65,7 +65,7 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
   auto start = [&](int count, std::string_view name, Crew crew) {
     threads_of_[static_cast<size_t>(crew)] = count;
     for (int i = 0; i < count; ++i) {
-      const int core = placement_ != SchedulerOptions::Placement::kFree ? i % cores_ : -1;
+      const int core = IsPinned(crew) ? i % cores_ : -1;
       threads_.emplace_back([this, label = StrCat(name, i), crew, core] {
         trace::NameThread(label);
         Work(crew, core);
@@ -80,6 +80,12 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
     VLOG("serve", 1) << crew.threads << " threads for runs, " << crew.name << ": " << crew.rank
                      << ", " << crew.cores;
   }
+}
+
+// Those that stand behind are many on busy cores, where the system would move them to and fro.
+bool RunHandler::IsPinned(Crew crew) const {
+  return placement_ != SchedulerOptions::Placement::kFree ||
+         (own_cores_ && crew == Crew::kLeftover);
 }
 
 // One for each core, where the cores are the server's own: first those that receivers leave.
@@ -169,12 +175,12 @@ void RunHandler::WakeOne() {
     if (scheduler_.queued() == 0) return;
     Time now = Now();
     crew = static_cast<size_t>(CrewOfOthers(now));
-    const bool free = scheduler_.MayTake(Scheduler::Takes::kOthers);
+    const bool free = scheduler_.MayTake(Scheduler::Takes::kOthers, now);
     if (waiting_[high_crew] == 0) high_crew = static_cast<size_t>(Crew::kHighToo);
-    high = waiting_[high_crew] > 0 && (scheduler_.MayTake(Scheduler::Takes::kHigh) ||
+    high = waiting_[high_crew] > 0 && (scheduler_.MayTake(Scheduler::Takes::kHigh, now) ||
                                        (!free && MayPass(now) && scheduler_.MayPassRuns(now)));
     other = waiting_[crew] > 0 &&
-            (free || (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh)));
+            (free || (!high && !others_only_ && scheduler_.MayTake(Scheduler::Takes::kHigh, now)));
   }
   if (high) wake_[high_crew].notify_one();
   if (other) wake_[crew].notify_one();
@@ -304,6 +310,7 @@ std::vector<RunHandler::CrewFacts> RunHandler::Crews() const {
                                           : RankWithSlices(slices.run);
     fact.cores = crew == Crew::kHigh      ? high_cores
                  : crew == Crew::kHighToo ? StrCat("begin on the first ", kept)
+                 : IsPinned(crew)         ? "one each"
                                           : "any core";
     fact.turn = IsHigh(crew) || crew == turn;
   }

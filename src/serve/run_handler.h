@@ -96,6 +96,7 @@ class RunHandler {
   static constexpr int kCrews = 4;
   static bool IsHigh(Crew crew) { return crew == Crew::kHigh || crew == Crew::kHighToo; }
   void StartHigh(int count);
+  bool IsPinned(Crew crew) const;  // each thread to a core
   void SetCrowded(Time now) WEFT_REQUIRES(mutex_);
   // `core`: where it begins its runs; -1: anywhere.
   void Work(Crew crew, int core) WEFT_EXCLUDES(mutex_);

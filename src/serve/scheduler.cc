@@ -22,6 +22,8 @@ constexpr double kPartToWait = 0.5;
 // A request without a deadline is ordered as if it had to begin within so many times its run: each
 // waits in proportion to what it takes, and what is long is passed for so long only.
 constexpr Time kWaitOfRun = 10;
+// Runs that are left before a deadline of what is joined.
+constexpr Time kRunsBeforeDeadline = 3;
 // What takes so much less than each of the runs under way does not wait for them.
 constexpr Time kMuchShorter = 4;
 
@@ -150,9 +152,11 @@ bool Scheduler::MayStart(Priority priority) const {
   return others < limit() - options_.reserved;
 }
 
-bool Scheduler::MayTake(Takes takes) const {
+bool Scheduler::MayTake(Takes takes, Time now) const {
   bool high = queued(Priority::kHigh) > 0 && MayStart(Priority::kHigh);
-  bool others = queued_ > queued(Priority::kHigh) && MayStart(Priority::kNormal);
+  bool others = queued_ > queued(Priority::kHigh) && MayStart(Priority::kNormal) &&
+                !std::ranges::all_of(
+                    active_, [&](const auto& entry) { return IsJoined(*entry.second, now); });
   return takes == Takes::kHigh ? high : takes == Takes::kOthers ? others : high || others;
 }
 
@@ -280,6 +284,28 @@ bool Scheduler::IsRipe(const Lane& lane, Time now) const {
   return lane.rows_ >= lane.largest() || lane.arrivals_.begin()->first + lane.max_delay_ <= now;
 }
 
+// Whether what waits had better be joined to what comes until a run ends. Where three cores of
+// eight run something (five, for a lane of which nothing runs), more runs of few rows would take
+// the cores from those that receive, and all would wait; joined to others a row takes little of
+// one.
+bool Scheduler::IsJoined(const Lane& lane, Time now) const {
+  if (options_.lanes > 0 || lane.alone_ || lane.rows_ >= lane.largest()) return false;
+  const int busy = options_.cores * (lane.running_ > 0 ? 3 : 5) / 8;
+  if (running() < std::max(busy, 2) || !lane.GainsByJoining()) return false;
+  return now < JoinedUntil(lane);
+}
+
+// As long as one of its runs takes, and no request until it would be late.
+Time Scheduler::JoinedUntil(const Lane& lane) {
+  const Time cost = lane.Cost(lane.buckets_.size() - 1);
+  Time until = lane.arrivals_.begin()->first + cost;
+  for (const auto& queue : lane.queues_) {
+    if (queue.empty() || (*queue.begin())->deadline == kNever) continue;
+    until = std::min(until, (*queue.begin())->deadline - kRunsBeforeDeadline * cost);
+  }
+  return until;
+}
+
 // The shortest of what may begin beside the slots, as a lane and a class of it.
 std::pair<Lane*, Priority> Scheduler::ToPassRuns(Time now) const {
   std::pair<Lane*, Priority> found(nullptr, Priority::kLow);
@@ -316,6 +342,10 @@ Scheduler::Decision Scheduler::Next(Time now, Takes takes, bool pass) {
       const auto& queue = lane->queues_[static_cast<size_t>(c)];
       Priority priority = static_cast<Priority>(c);
       if (queue.empty() || !MayStart(priority)) continue;
+      if (priority != Priority::kHigh && IsJoined(*lane, now)) {
+        decision.wake = std::min(decision.wake, JoinedUntil(*lane));
+        continue;
+      }
       const Task& task = **queue.begin();
       const int effective = EffectiveClass(task, now);
       // One that rose is there by its age.

@@ -94,6 +94,8 @@ class Lane {
     }
   };
   Time CostOfRows(int64_t rows) const;
+  // Whether twice the rows that wait would take much less than twice as long, as far as known.
+  bool GainsByJoining() const;
   bool Empty() const { return arrivals_.empty(); }
 
   const std::vector<int64_t> buckets_;
@@ -176,7 +178,7 @@ class Scheduler {
   // all that runs, beside the slots.
   Decision Next(Time now, Takes takes = Takes::kAll, bool pass = false);
   // Whether there may be something to take: requests wait, and a slot is free for them.
-  bool MayTake(Takes takes) const;
+  bool MayTake(Takes takes, Time now) const;
   // Whether Next would find something by `pass`.
   bool MayPassRuns(Time now) const { return ToPassRuns(now).first != nullptr; }
   // The task, which does not run then; null: it waits no longer.
@@ -203,6 +205,8 @@ class Scheduler {
   bool MayStart(Priority priority) const;
   bool MayPass(const Task& task) const;
   bool IsRipe(const Lane& lane, Time now) const;
+  bool IsJoined(const Lane& lane, Time now) const;
+  static Time JoinedUntil(const Lane& lane);
   std::pair<Lane*, Priority> ToPassRuns(Time now) const;
   int EffectiveClass(const Task& task, Time now) const;
   void Insert(TaskRef task);

@@ -68,6 +68,45 @@ TEST_F(SlotsTest, ThreadsGoWhereTheyGain) {
   EXPECT_EQ(threads(), 8);
 }
 
+// Where cores are busy, rows that are cheaper together wait for a run of their lane to end, for as
+// long as one takes; what gains nothing, what is full and the high class do not.
+TEST_F(SlotsTest, RowsJoinWhereCoresAreBusy) {
+  Make({.slots = 10, .reserved = 2, .cores = 8, .high_slots = 8});
+  Lane flat({1, 4}), steep({1, 4}), other({1}, true);
+  flat.Learn(0, kMillisecond);
+  flat.Learn(1, kMillisecond + kMillisecond / 10);
+  steep.Learn(0, kMillisecond);
+  steep.Learn(1, 4 * kMillisecond);
+  using Takes = Scheduler::Takes;
+  Admit("a", flat);
+  EXPECT_EQ(Next(Takes::kOthers), "a");
+  Admit("b", flat);
+  EXPECT_EQ(Next(Takes::kOthers), "b");  // cores are free
+  Admit("o", other);
+  EXPECT_EQ(Next(Takes::kOthers), "o");
+  now_ = kMillisecond / 2;
+  Admit("c", flat);
+  Admit("d", flat);
+  EXPECT_FALSE(scheduler_->MayTake(Takes::kOthers, now_));
+  EXPECT_EQ(Next(Takes::kOthers), "-");
+  EXPECT_EQ(wake_, now_ + kMillisecond + kMillisecond / 10);
+  Admit("s", steep);
+  EXPECT_EQ(Next(Takes::kOthers), "s");
+  Admit("t", steep);
+  EXPECT_EQ(Next(Takes::kOthers), "t");
+  Admit("e", flat);
+  Admit("f", flat);
+  EXPECT_EQ(Next(Takes::kOthers), "cdef");
+  Admit("g", flat);
+  Admit("h", flat, kHigh);
+  EXPECT_EQ(Next(Takes::kHigh), "hg");
+  Admit("i", flat, {.deadline = now_ + 3 * kMillisecond});
+  EXPECT_EQ(Next(Takes::kOthers), "i");  // soon due
+  Admit("j", flat);
+  now_ += 2 * kMillisecond;
+  EXPECT_EQ(Next(Takes::kOthers), "j");
+}
+
 // Threads of the high class come before the others for the system: they need not wait for a slot.
 TEST_F(SlotsTest, TheHighClassHasSlotsOfItsOwn) {
   using Takes = Scheduler::Takes;
@@ -79,9 +118,9 @@ TEST_F(SlotsTest, TheHighClassHasSlotsOfItsOwn) {
   }
   Admit("g", lane, kHigh);
   Admit("b", lane);
-  EXPECT_FALSE(scheduler_->MayTake(Takes::kOthers));
+  EXPECT_FALSE(scheduler_->MayTake(Takes::kOthers, now_));
   EXPECT_EQ(Next(Takes::kOthers), "-");
-  EXPECT_TRUE(scheduler_->MayTake(Takes::kHigh));
+  EXPECT_TRUE(scheduler_->MayTake(Takes::kHigh, now_));
   EXPECT_EQ(Next(Takes::kHigh), "gb");  // others ride along
   Admit("h", lane, kHigh);
   EXPECT_EQ(Next(Takes::kHigh), "h");  // four run, of three slots
