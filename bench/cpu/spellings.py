@@ -9,10 +9,13 @@ import harness
 import spelling_arrays  # this and the next add to the list
 import spelling_courses
 import spelling_exercises
+import spelling_graphs
 import spelling_kinds
 import spelling_matrices
 import spelling_numbers
 import spelling_places
+import spelling_puzzles
+import spelling_sequences
 import spelling_solvers
 import spelling_steps
 import spelling_textbook

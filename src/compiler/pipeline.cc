@@ -107,6 +107,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-point-updates",  // behind simplify-while; simplify takes their slices further
 };
 constexpr std::string_view kNativeAfter[] = {
+    "simplify-conditionals",        // whose branches have become cheap
     "recognize-attention",          // behind simplify; dots as they were written
     "canonicalize-dots",            // behind simplify, which takes transposes into dots
     "recognize-scaled-dots",        // behind canonicalize-dots, which writes scaled-dot out

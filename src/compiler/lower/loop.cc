@@ -91,7 +91,7 @@ Status EmitLoop(Subject& subject, KernelDraft& draft, bool by_rows) {
     std::vector<const Instruction*> roots;
     for (const KernelOutput& output : body.outputs) roots.push_back(output.inside);
     shape.cuts = MinorSplitPoints(body.members, roots, shape.dims);
-    shape.cuts_gather = !shape.cuts.empty() && HasShortWindows(body.members, shape.dims);
+    shape.cuts_gather = !shape.cuts.empty() && GathersAtCuts(body.members, shape.dims);
     shape.outer = OuterIndexSets(body.members, roots, shape.dims, shape.cuts.size());
   }
   TRY(draft.ForEach(shape, [&](const Index& index) -> Status {

@@ -211,12 +211,19 @@ std::string ToString(const CopyNote& copy) {
 std::string ToString(const LoweringChoice& choice) {
   std::string text = choice.name;
   if (!choice.source.empty()) StrAppend(text, " (", choice.source, ")");
-  StrAppend(text, ": ", choice.taken.row, ": ", choice.taken.reason, "\n");
+  auto append = [&](const RowVerdict& v) {
+    StrAppend(text, v.row, ": ", v.reason);
+    if (!v.figures.empty()) StrAppend(text, " (", v.figures, ")");
+    text += '\n';
+  };
+  text += ": ";
+  append(choice.taken);
   bool own = choice.steps.size() == 1 && choice.steps[0] == choice.name;
   if (!own && !choice.steps.empty())
     StrAppend(text, "  steps: ", StrJoin(choice.steps, ", "), "\n");
   for (const RowVerdict& v : choice.refused) {
-    StrAppend(text, "  not ", v.row, ": ", v.reason, "\n");
+    text += "  not ";
+    append(v);
   }
   return text;
 }

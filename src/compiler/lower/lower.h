@@ -27,6 +27,7 @@ std::string ToString(const CopyNote& copy);
 // A row of the target's table (table.h), and what it says about an instruction.
 struct RowVerdict {
   std::string_view row, reason;
+  std::string figures = {};  // of the cost model, where it decides
 };
 // How an instruction was lowered: the row that took it, and those before that refused.
 struct LoweringChoice {

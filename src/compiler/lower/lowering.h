@@ -36,9 +36,9 @@ struct DotSizes {
 std::vector<int64_t> MinorSplitPoints(std::span<const hlo::Instruction* const> members,
                                       std::span<const hlo::Instruction* const> roots,
                                       const Dims& dims);
-// Whether lanes across a cut of the minor dimension are gathered: windows of updates are shorter
-// than it. Those of concatenates are shuffles of vectors.
-bool HasShortWindows(std::span<const hlo::Instruction* const> members, const Dims& dims);
+// Whether lanes across a cut of the minor dimension are gathered: windows of updates and what is
+// padded are shorter than it. Those of concatenates are shuffles of vectors.
+bool GathersAtCuts(std::span<const hlo::Instruction* const> members, const Dims& dims);
 // Dimensions outside the minor one that are best cut too, with the ranges between the cuts that
 // take much of the dimension; `cuts` of the minor one are there already.
 std::vector<IndexSet> OuterIndexSets(std::span<const hlo::Instruction* const> members,

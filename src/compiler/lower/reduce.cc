@@ -217,9 +217,47 @@ Result<std::vector<Element>> RowReducer::Pieces(
       })));
 }
 
+bool RowReducer::AreFlags() const {
+  for (size_t i = 0; i < types_.size(); ++i) {
+    bool logic = plain_[i] && (plain_[i]->op == Op::kOr || plain_[i]->op == Op::kAnd);
+    if (!logic || types_[i] != DType::kPred) return false;
+  }
+  return true;
+}
+
+// One instruction says whether any lane is true, or all are.
+std::vector<Element> RowReducer::FoldFlags(std::span<const Element> lanes) {
+  std::vector<Element> flags;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    bool all = plain_[i]->op == Op::kAnd;
+    ValueId v = all ? b_.Emit(Op::kNot, {lanes[i].re}) : lanes[i].re;
+    v = b_.Any(v);
+    flags.push_back({all ? b_.Emit(Op::kNot, {v}) : v, -1});
+  }
+  return flags;
+}
+
+Result<std::vector<Element>> RowReducer::CombineFlags(std::vector<Element> acc, int lanes,
+                                                      const RestOfRow* rest) {
+  acc = FoldFlags(acc);
+  int64_t at = rest == nullptr ? 0 : rest->from;
+  for (int n = lanes / 2; rest != nullptr && n >= 1; n /= 2) {
+    if (((rest->to - at) & n) == 0) continue;
+    Coord j{b_.Add(rest->begin, b_.Int(at)), n > 1 ? 1 : 0, n, 0, dims_.length - 1};
+    e_.lanes = n;
+    std::vector<Element> more = TRY(Accumulate(*rest->row, j, TRY(Starts())));
+    e_.lanes = 1;
+    acc = TRY(Combine(std::move(acc), FoldFlags(Unpack(Pack(more, n)))));
+    at += n;
+  }
+  e_.lanes = 1;
+  return acc;
+}
+
 // Halves: lane i with lane i + n/2; with those of the rest of the row, where it is as long.
 Result<std::vector<Element>> RowReducer::CombineLanes(std::vector<Element> acc, int lanes,
                                                       const RestOfRow* rest) {
+  if (lanes > 1 && AreFlags()) return CombineFlags(std::move(acc), lanes, rest);
   int64_t at = rest == nullptr ? 0 : rest->from;
   for (int half = lanes / 2; half >= 1; half /= 2) {
     std::vector<int32_t> low, high;

@@ -82,6 +82,11 @@ class RowReducer {
  private:
   Result<std::vector<Element>> Terms(const Index& index);
   bool TakesPairs(int64_t vectors) const;
+  // Predicates alone, combined by `and` and `or`.
+  bool AreFlags() const;
+  std::vector<Element> FoldFlags(std::span<const Element> lanes);
+  Result<std::vector<Element>> CombineFlags(std::vector<Element> acc, int lanes,
+                                            const RestOfRow* rest);
   Result<std::vector<Element>> VectorsByPairs(const Index& row, ValueId begin, int64_t main,
                                               int lanes, std::vector<Element> acc);
   Result<std::vector<Element>> ByUnits(const Index& row, ValueId begin, int64_t size, int lanes,

@@ -189,12 +189,12 @@ Status LowerByTable(LowerContext& cx, const Instruction& instruction, Steps& ste
         continue;
       }
       if (!decision.taken) {
-        choice.refused.push_back({row->name, decision.reason});
+        choice.refused.push_back({row->name, decision.reason, std::move(decision.figures)});
         continue;
       }
       choice.name = instruction.name();
       choice.source = instruction.SourceLocation();
-      choice.taken = {row->name, decision.reason};
+      choice.taken = {row->name, decision.reason, std::move(decision.figures)};
       size_t at = cx.choices->size(), before = steps.size();
       cx.choices->push_back(std::move(choice));
       Status status = row->lower(subject);

@@ -7,7 +7,9 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "compiler/lower/lowering.h"
 
@@ -16,13 +18,14 @@ namespace weft::compiler {
 // Whether a row takes an instruction, and why, or why not: half a sentence about the instruction.
 struct Decision {
   bool taken = false;
-  std::string_view reason;  // of static storage
+  std::string_view reason;   // of static storage
+  std::string figures = {};  // of the cost model, where it decides
 };
-constexpr Decision Take(std::string_view reason) {
-  return {true, reason};
+inline Decision Take(std::string_view reason, std::string figures = {}) {
+  return {true, reason, std::move(figures)};
 }
-constexpr Decision Refuse(std::string_view reason) {
-  return {false, reason};
+inline Decision Refuse(std::string_view reason, std::string figures = {}) {
+  return {false, reason, std::move(figures)};
 }
 
 // The reduces that are the results of a kernel, once each.

@@ -169,10 +169,16 @@ std::vector<int64_t> MinorSplitPoints(std::span<const Instruction* const> member
   return finder.Cuts(1);
 }
 
-bool HasShortWindows(std::span<const Instruction* const> members, const Dims& dims) {
+bool GathersAtCuts(std::span<const Instruction* const> members, const Dims& dims) {
   return std::ranges::any_of(members, [&](const Instruction* i) {
-    if (i->op() != HloOp::kDynamicUpdateSlice || i->shape().dims() != dims) return false;
-    return i->operand(1)->shape().dims().back() < dims.back();
+    if (i->op() == HloOp::kDynamicUpdateSlice) {
+      return i->shape().dims() == dims && i->operand(1)->shape().dims().back() < dims.back();
+    }
+    if (i->op() != HloOp::kPad || i->shape().rank() == 0) return false;
+    const Instruction& inside = *i->operand(0);
+    bool reads = inside.op() != HloOp::kBroadcast && !inside.IsConstant();
+    int64_t row = i->shape().dims().back();
+    return reads && row >= dims.back() && inside.shape().dims().back() < row;
   });
 }
 

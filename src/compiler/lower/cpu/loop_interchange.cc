@@ -3,7 +3,7 @@
 // the state in registers.
 #include <algorithm>
 
-#include "base/log.h"
+#include "base/check.h"
 #include "base/str.h"
 #include "compiler/analysis/trip_count.h"
 #include "compiler/lower/cpu/elementwise_loop.h"
@@ -107,13 +107,14 @@ Decision MatchInterchangedLoop(Subject& subject) {
   if (elements < kLeastElements) return Refuse("its arrays are small");
   program::InterchangeCost cost =
       CostOfInterchange(RoundsOf(loop, found, *trips, subject.cx.target), subject.cx.target);
-  VLOG("cpu", 3) << "loop interchange of " << loop.name() << ": " << cost.inside
-                 << " cycles a vector and round, " << cost.vectors << " vectors at once; as it is "
-                 << cost.outermost;
+  std::string figures =
+      StrCat("cycles of a round of a vector: ", cost.inside, " with ", cost.vectors,
+             " vectors at once, ", cost.outermost, " with rounds outermost");
   if (cost.inside > kSameCost * cost.outermost) {
-    return Refuse("a round waits for the one before longer than its arrays take to be read");
+    return Refuse("a round waits for the one before longer than its arrays take to be read",
+                  std::move(figures));
   }
-  return Take("all rounds of some elements are made before the next ones");
+  return Take("all rounds of some elements are made before the next ones", std::move(figures));
 }
 
 // A kernel that makes some rounds of all elements, and one of the scalars alone as they are after

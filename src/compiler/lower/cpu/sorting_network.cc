@@ -1,5 +1,5 @@
-// Sorting networks. Sorts of few elements inside of loops: all of them in registers, neighbours
-// exchanged until they are in order.
+// Sorting networks. Sorts of few elements, inside of loops or of many slices, one in each lane: all
+// of a slice in registers, neighbours exchanged until they are in order.
 #include <algorithm>
 
 #include "compiler/lower/sort_order.h"
@@ -16,6 +16,8 @@ using program::Type;
 namespace {
 
 constexpr int64_t kFewExchanges = program::CodeBounds::kLargeBody;  // of single values
+// Outside of loops: what a kernel of their own takes.
+constexpr int64_t kManySlices = program::CodeBounds::kShortLoop;
 
 // What is in one place: an element of every operand, and what says where it belongs.
 struct Item {
@@ -151,8 +153,9 @@ FewSorted FewSortedOf(const Instruction& sort) {
 Decision MatchSortingNetwork(Subject& subject) {
   const Instruction& sort = subject.instruction;
   FewSorted few = FewSortedOf(sort);
-  if (!subject.cx.serial) return Refuse("it is not inside of a loop on one thread");
   if (sort.operand(0)->shape().elements() == 0 || few.best == 0) return Refuse("nothing is sorted");
+  bool many = sort.operand(0)->shape().elements() >= kManySlices * few.n;
+  if (!subject.cx.serial && !many) return Refuse("a call of the library sorts few slices as soon");
   if (sort.op() == HloOp::kTopK && !few.order) return Refuse("its keys are of another type");
   int64_t most = subject.cx.target.Accumulators();
   bool fits = few.n <= (few.best < few.n ? 2 * most : most) &&
@@ -161,11 +164,13 @@ Decision MatchSortingNetwork(Subject& subject) {
   return Take("few elements are sorted in registers");
 }
 
-LoopShape SliceLoop(const KernelBody& body, const Dims& slice, bool along_minor) {
+LoopShape SliceLoop(const KernelBody& body, const Dims& slice, const FewSorted& few, bool serial) {
   LoopShape shape;
   shape.dims = slice;
-  shape.serial = shape.in_place = true;
-  shape.scalar = along_minor;
+  shape.serial = serial;
+  shape.in_place = true;
+  shape.cost = static_cast<double>(few.Pairs().size() * static_cast<size_t>(1 + 2 * few.operands));
+  shape.scalar = few.dim == slice.size();  // lanes would be strided
   for (const KernelInput& in : body.inputs) {
     shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
   }
@@ -244,7 +249,7 @@ Status LowerSortingNetwork(Subject& subject) {
   KernelDraft draft = NewDraft(cx, body);
   draft.Declare(body.inputs, body.outputs);
   ElementContext& e = draft.elements();
-  LoopShape shape = SliceLoop(body, slice, few.dim + 1 == whole.size());
+  LoopShape shape = SliceLoop(body, slice, few, cx.serial);
   TRY(draft.ForEach(shape, [&](const Index& linear) -> Status {
     Index at = Coordinates(e, slice, linear);
     SortedSlice sorted(e, sort, few);

@@ -1,4 +1,4 @@
-// Outer-loop vectorization: a counted loop over numbers, run for many of them at once.
+// Outer-loop vectorization: a loop over numbers, run for many of them at once.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,21 @@
 
 namespace weft::compiler {
 
-// A loop of known trip count whose state is numbers, computed element by element from each other
-// and from elements of arrays that stay as they are.
+// A loop whose state is numbers, computed element by element from each other and, where its trip
+// count is known, from elements of arrays that stay as they are.
 struct NumberLoop {
   Loop loop;
-  LoopBounds bounds;
-  double cost = 0;  // of all rounds, for one set of numbers
+  std::optional<LoopBounds> bounds;  // none: each set of numbers has a trip count of its own
+  double cost = 0;                   // of all rounds, for one set of numbers
 };
 std::optional<NumberLoop> FindNumberLoop(hlo::Instruction* while_op, const Effects& effects);
 
 // The loop for `rows` sets of numbers, added with `b`: the state behind it. `init`: of each element
 // a number for all of them, f32[rows] and the like for one of each, or the array that stays. A
-// number of the result likewise.
+// number of the result likewise. Where trip counts differ, `block` rows go on together until the
+// last of them is done (masked execution): few, so that a long one keeps few others waiting.
 Result<std::vector<hlo::Instruction*>> BatchLoop(hlo::Builder& b, const NumberLoop& numbers,
-                                                 int64_t rows,
+                                                 int64_t rows, int64_t block,
                                                  std::span<hlo::Instruction* const> init);
 
 // A number in all rows; what has rows stays.

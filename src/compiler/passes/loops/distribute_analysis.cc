@@ -19,7 +19,8 @@ LoopDistributor::LoopDistributor(const Loop& loop, const LoopBounds& bounds, con
     : loop_(loop),
       bounds_(bounds),
       effects_(effects),
-      spare_bytes_(target.memory_bytes / kHoistedPartOfMemory) {}
+      spare_bytes_(target.memory_bytes / kHoistedPartOfMemory),
+      lane_bits_(target.LaneBits()) {}
 
 bool LoopDistributor::Analyse() {
   FindStores();
@@ -133,7 +134,8 @@ bool LoopDistributor::IsArrayThatStays(const Instruction& i) const {
 void LoopDistributor::FindInnerLoops() {
   for (Instruction* i : *loop_.body) {
     std::optional<NumberLoop> numbers = FindNumberLoop(i, effects_);
-    if (!numbers) continue;
+    // Threads would wait for the longest row of all.
+    if (!numbers || (!numbers->bounds && lane_bits_ == 0)) continue;
     bool known = std::ranges::all_of(i->operand(0)->operands(), [&](const Instruction* o) {
       return IsOneNumber(*o) || IsArrayThatStays(*o);
     });

@@ -1,5 +1,5 @@
-// Loop distribution (fission): what a loop only collects is computed behind it, in vectors; counted
-// loops over numbers inside of it too (outer-loop vectorization).
+// Loop distribution (fission): what a loop only collects is computed behind it, in vectors; loops
+// over numbers inside of it too (outer-loop vectorization).
 #include <algorithm>
 
 #include "compiler/passes.h"
@@ -83,7 +83,14 @@ Result<Instruction*> LoopDistributor::InnerRows(Builder& b, const NumberLoop& in
   for (Instruction* o : inner.loop.op->operand(0)->operands()) {
     init.push_back(IsArrayThatStays(*o) ? TRY(Whole(*o)) : behind_.Find(o));
   }
-  return (inner_rows_[inner.loop.op] = TRY(BatchLoop(b, inner, rows_, init)))[0];
+  // Two vectors hide some of the latency of a round, and long rows keep few others waiting.
+  int64_t width = 1;
+  for (int64_t k = 0; k < inner.loop.size(); ++k) {
+    if (inner.loop.IsInvariant(k)) continue;
+    width = std::max(width, ByteWidth(inner.loop.op->shape().tuple_element(k).dtype()));
+  }
+  const int64_t block = std::min(rows_, 2 * lane_bits_ / 8 / width);
+  return (inner_rows_[inner.loop.op] = TRY(BatchLoop(b, inner, rows_, block, init)))[0];
 }
 
 Status LoopDistributor::ComputeBehind() {

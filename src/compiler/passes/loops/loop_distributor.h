@@ -92,6 +92,7 @@ class LoopDistributor {
   const LoopBounds bounds_;
   const Effects& effects_;
   const int64_t spare_bytes_;  // for stacks
+  const int64_t lane_bits_;    // of a vector; 0: rows are threads
   std::vector<ElementStore> stores_;
   std::unordered_set<int64_t> renamed_;  // arrays of stores of which old rows are read
   std::vector<Check> checks_;
