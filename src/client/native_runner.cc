@@ -8,6 +8,8 @@
 #include "base/float_mode.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/thread_limit.h"
+#include "base/thread_pool.h"
 #include "base/trace.h"
 #include "client/client.h"
 #include "client/custom_calls.h"
@@ -313,12 +315,17 @@ Status NativeRunner::RunApart(int64_t devices, const RunDevice& run) const {
   const bool flush = FloatMode::Flushes();
   const Doing* doing = Doing::Top();
   const int64_t at_once = std::min(devices, client_->native_device()->target().cores);
+  // As where devices meet: helpers have the cores that no device is busy on.
+  const int cores = std::min(ThreadLimit::current(), DefaultPool().threads());
+  std::atomic<int> busy = static_cast<int>(at_once);
   client_->device_threads().Run(at_once, [&](int64_t) {
     FloatMode mode(flush);
     Doing::Helping helping(doing);
+    ThreadLimit limit(cores, &busy);
     for (int64_t d = next.fetch_add(1); d < devices; d = next.fetch_add(1)) {
       done[static_cast<size_t>(d)] = one(d);
     }
+    busy.fetch_sub(1, std::memory_order_relaxed);
   });
   for (Status& status : done) TRY(std::move(status));
   return {};

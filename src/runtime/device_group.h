@@ -90,6 +90,7 @@ class DeviceGroup : private DeviceThreads {
     bool copied = false;  // nobody reads the device's own memory
   };
   using Key = std::vector<int64_t>;
+  using TimePoint = std::chrono::steady_clock::time_point;
   struct Transfer;  // device_group_async.cc
   struct Pending;
 
@@ -117,8 +118,10 @@ class DeviceGroup : private DeviceThreads {
   static Key PlaceOf(const program::CollectiveStep& op, const program::Step& step);
   void Arrive(const Key& key, size_t size, size_t place, int64_t device, Pending& pending)
       WEFT_REQUIRES(mutex_);
-  std::chrono::steady_clock::time_point Occupy(const Transfer& transfer) WEFT_REQUIRES(mutex_);
+  TimePoint Occupy(const Transfer& transfer) WEFT_REQUIRES(mutex_);
   void Ripen(Transfer& transfer) WEFT_REQUIRES(mutex_);
+  // Of a simulated link: what has arrived; when the next one of the rest will have.
+  TimePoint RipenDue() WEFT_REQUIRES(mutex_);
   void RunPart(Transfer& transfer) WEFT_REQUIRES(mutex_);
   void Retire(const Transfer& transfer) WEFT_REQUIRES(mutex_);
   void RunTransfers() WEFT_EXCLUDES(mutex_);
@@ -140,8 +143,8 @@ class DeviceGroup : private DeviceThreads {
   int64_t finished_ WEFT_GUARDED_BY(mutex_) = 0;  // devices
   double link_ = 0;                               // bytes a second
   // When the link of each device is free again, by direction.
-  std::vector<std::chrono::steady_clock::time_point> sends_until_ WEFT_GUARDED_BY(mutex_);
-  std::vector<std::chrono::steady_clock::time_point> receives_until_ WEFT_GUARDED_BY(mutex_);
+  std::vector<TimePoint> sends_until_ WEFT_GUARDED_BY(mutex_);
+  std::vector<TimePoint> receives_until_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::runtime

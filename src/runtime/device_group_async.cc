@@ -32,7 +32,7 @@ struct DeviceGroup::Transfer {
   bool is_pair = false;
   size_t arrived = 0;
   size_t parts = 0, claimed = 0, ended = 0;
-  SteadyClock::time_point due;  // of a simulated link
+  TimePoint due;  // of a simulated link
   bool is_ripe = false;         // due
   bool is_done = false;
   bool is_withdrawn = false;  // a device is gone
@@ -151,7 +151,7 @@ void DeviceGroup::Arrive(const Key& key, size_t size, size_t place, int64_t devi
 
 // Of a ring: what a device sends, and receives, in all. The links of those who take part are
 // occupied by one transfer after the other.
-SteadyClock::time_point DeviceGroup::Occupy(const Transfer& transfer) {
+DeviceGroup::TimePoint DeviceGroup::Occupy(const Transfer& transfer) {
   const Pending& first = *transfer.members[0];
   double bytes = 0;
   for (size_t k = 0; k < first.memory.size() / 2; ++k) {
@@ -162,7 +162,7 @@ SteadyClock::time_point DeviceGroup::Occupy(const Transfer& transfer) {
   const auto n = static_cast<double>(transfer.members.size());
   const auto kind = std::get<CollectiveStep>(first.step->op).kind;
   if (!transfer.is_pair) bytes *= (kind == CollectiveKind::kAllReduce ? 2 : 1) * (n - 1) / n;
-  SteadyClock::time_point begin = SteadyClock::now();
+  TimePoint begin = SteadyClock::now();
   auto sends = [&](size_t place) { return !transfer.is_pair || place == 0; };
   auto receives = [&](size_t place) { return !transfer.is_pair || place == 1; };
   for (size_t k = 0; k < transfer.devices.size(); ++k) {
@@ -183,6 +183,19 @@ SteadyClock::time_point DeviceGroup::Occupy(const Transfer& transfer) {
 void DeviceGroup::Ripen(Transfer& transfer) {
   transfer.is_ripe = true;
   for (int64_t device : transfer.devices) Wake(device);
+}
+
+// Whoever comes by looks at the clock: where all cores compute, the thread of the transfers gets
+// one milliseconds after it should.
+DeviceGroup::TimePoint DeviceGroup::RipenDue() {
+  if (link_ == 0) return TimePoint::max();
+  const TimePoint now = SteadyClock::now();
+  TimePoint next = TimePoint::max();
+  for (const std::shared_ptr<Transfer>& t : queue_) {
+    if (!t->is_ripe && t->due <= now) Ripen(*t);
+    if (!t->is_ripe) next = std::min(next, t->due);
+  }
+  return next;
 }
 
 void DeviceGroup::RunPart(Transfer& transfer) {
@@ -228,6 +241,7 @@ Status DeviceGroup::Wait(const std::string& event, int64_t device) {
     if (found == mine.end()) return {};  // its step ran in place
     for (const std::shared_ptr<Transfer>& t : found->second->transfers) {
       while (!t->is_done) {
+        RipenDue();
         TRY(WaitUntil(device, WhereOf(*found->second->step),
                       [&] { return t->is_done || t->HasPart(); }));
         if (!t->is_done) RunPart(*t);
@@ -260,17 +274,12 @@ void DeviceGroup::Abandon(int64_t device) {
 void DeviceGroup::RunTransfers() {
   MutexLock lock(mutex_);
   while (finished_ < devices()) {
-    const SteadyClock::time_point now = SteadyClock::now();
-    SteadyClock::time_point until = SteadyClock::time_point::max();
-    std::shared_ptr<Transfer> next;
-    for (const std::shared_ptr<Transfer>& t : queue_) {
-      if (!t->is_ripe && t->due <= now) Ripen(*t);
-      if (!t->is_ripe) until = std::min(until, t->due);
-      if (next == nullptr && t->HasPart()) next = t;
-    }
-    if (next != nullptr) {
-      RunPart(*next);
-    } else if (until == SteadyClock::time_point::max()) {
+    const TimePoint until = RipenDue();
+    auto next = std::ranges::find_if(queue_, [](const auto& t) { return t->HasPart(); });
+    if (next != queue_.end()) {
+      const std::shared_ptr<Transfer> mine = *next;
+      RunPart(*mine);
+    } else if (until == TimePoint::max()) {
       mutex_.Wait(queue_changed_);
     } else {
       mutex_.WaitUntil(queue_changed_, until);

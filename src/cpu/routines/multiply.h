@@ -174,6 +174,9 @@ template <class T>
     case 2 * kVector: std::memcpy(to, from, 2 * kVector); return;
     case 3 * kVector: std::memcpy(to, from, 3 * kVector); return;
     case 4 * kVector: std::memcpy(to, from, 4 * kVector); return;
+    case 6 * kVector: std::memcpy(to, from, 6 * kVector); return;
+    case 8 * kVector: std::memcpy(to, from, 8 * kVector); return;
+    case 12 * kVector: std::memcpy(to, from, 12 * kVector); return;
     default: std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T)); return;
   }
 }
