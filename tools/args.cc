@@ -3,11 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/nearest.h"
 #include "base/str.h"
 
 namespace weft::tools {
 
+namespace {
+
+std::string RangeText(int64_t min, int64_t max) {
+  constexpr auto kLowest = std::numeric_limits<int64_t>::min();
+  constexpr auto kHighest = std::numeric_limits<int64_t>::max();
+  if (min == kLowest && max == kHighest) return "";
+  if (max == kHighest) return StrCat(" of at least ", min);
+  if (min == kLowest) return StrCat(" of at most ", max);
+  return StrCat(" from ", min, " to ", max);
+}
+
+}  // namespace
+
 bool Args::Flag(std::string_view name) {
+  known_.emplace_back(name);
   auto end = std::find(left_.begin(), left_.end(), "--");
   auto kept = std::remove(left_.begin(), end, name);
   bool found = kept != end;
@@ -16,6 +31,7 @@ bool Args::Flag(std::string_view name) {
 }
 
 std::vector<std::string> Args::Values(std::string_view name) {
+  known_.emplace_back(name);
   std::vector<std::string> values;
   for (size_t i = 0; i < left_.size() && left_[i] != "--";) {
     const std::string& arg = left_[i];
@@ -49,7 +65,7 @@ int64_t Args::Int(std::string_view name, int64_t otherwise, int64_t min, int64_t
   std::optional<int64_t> value = ParseInt(*text);
   if (value && *value >= min && *value <= max) return *value;
   if (!error_) {
-    error_ = Error(Code::kInvalidArgument, StrCat(name, ": not a whole number in range: ", *text));
+    error_ = Error(Code::kInvalidArgument, StrCat(name, ": not a whole number", RangeText(min, max), ": ", *text));
   }
   return otherwise;
 }
@@ -69,7 +85,9 @@ Result<std::vector<std::string>> Args::Finish(size_t min, size_t max) {
   if (error_) return std::unexpected(*error_);
   auto end = std::find(left_.begin(), left_.end(), "--");
   for (auto it = left_.begin(); it != end; ++it) {
-    if (it->size() > 1 && it->front() == '-') return InvalidArgument("unknown flag: ", *it);
+    if (it->size() < 2 || it->front() != '-') continue;
+    std::vector<std::string_view> known(known_.begin(), known_.end());
+    return InvalidArgument("unknown flag: ", *it, DidYouMean(it->substr(0, it->find('=')), known));
   }
   if (end != left_.end()) left_.erase(end);
   if (left_.size() < min) {

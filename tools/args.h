@@ -37,7 +37,7 @@ class Args {
   double Number(std::string_view name, double otherwise);  // finite, not negative
 
   // Positional arguments, `min` to `max` of them. `-` is one; after `--` everything is. An error
-  // names the first flag that nobody took.
+  // names the first flag that nobody took, and the one that was meant.
   Result<std::vector<std::string>> Finish(size_t min,
                                           size_t max = std::numeric_limits<size_t>::max());
   // All that nobody took, flags too: for another program.
@@ -45,6 +45,7 @@ class Args {
 
  private:
   std::vector<std::string> left_;
+  std::vector<std::string> known_;  // flags that were asked for
   std::optional<Error> error_;
 };
 

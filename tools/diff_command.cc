@@ -21,9 +21,18 @@ Result<LoadedInput> LoadInput(const std::string& file) {
   return LoadedInput{std::move(content), std::move(input)};
 }
 
-bool HaveSameParameters(const Input& a, const Input& b) {
+// How the arrays that they take differ; empty when they do not.
+std::string ParameterDifference(const Input& a, const Input& b) {
   std::vector<Shape> of_a = ParameterLeaves(a), of_b = ParameterLeaves(b);
-  return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), Shape::Compatible);
+  if (of_a.size() != of_b.size()) {
+    return StrCat("the first takes ", of_a.size(), " arrays, the second ", of_b.size());
+  }
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    if (Shape::Compatible(of_a[i], of_b[i])) continue;
+    return StrCat("number ", i, " is ", of_a[i].ToStringWithoutLayout(), " of the first and ",
+                  of_b[i].ToStringWithoutLayout(), " of the second");
+  }
+  return "";
 }
 
 // Prints what differs; true when nothing does.
@@ -83,8 +92,8 @@ Result<int> RunDiff(Args args) {
     Report(same.error(), files[0]);
     return kFailed;
   }
-  if (!HaveSameParameters(loaded[0].input, loaded[1].input)) {
-    std::printf("the modules have different parameters\n");
+  if (std::string how = ParameterDifference(loaded[0].input, loaded[1].input); !how.empty()) {
+    std::printf("the modules have different parameters: %s\n", how.c_str());
     return kFailed;
   }
   // Both get the random inputs of the first.

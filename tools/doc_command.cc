@@ -1,6 +1,7 @@
 // weft doc: the op reference, from the rows of the op table.
 #include <cstdio>
 
+#include "base/nearest.h"
 #include "commands.h"
 #include "hlo/attrs.h"
 #include "hlo/op.h"
@@ -92,7 +93,10 @@ Result<int> RunDoc(Args args) {
     if (std::optional<hlo::Op> op = hlo::FindOp(name)) {
       out += DescribeOp(hlo::GetOp(*op));
     } else {
-      std::fprintf(stderr, "weft doc: no op is called %s\n", name.c_str());
+      std::vector<std::string_view> known;
+      for (int i = 0; i < hlo::kOpCount; ++i) known.push_back(Mnemonic(static_cast<hlo::Op>(i)));
+      std::fprintf(stderr, "weft doc: no op is called %s%s\n", name.c_str(),
+                   DidYouMean(name, known).c_str());
       status = kFailed;
     }
   }

@@ -31,15 +31,6 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The file is the old or the new one whenever it is read.
-Status ReplaceFile(const std::string& path, const std::string& text) {
-  std::string temporary = StrCat(path, ".", getpid(), ".tmp");
-  TRY(WriteFile(temporary, text));
-  if (std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  unlink(temporary.c_str());
-  return MakeError(Code::kPermissionDenied, path, ": cannot be written");
-}
-
 // One reduction: what was tried, and what is told and written on the way.
 class Reduction {
  public:

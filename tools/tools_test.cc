@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "args.h"
 #include "child.h"
 #include "crash_site.h"
 #include "hlo/text.h"
@@ -251,6 +252,25 @@ TEST(ReduceTest, FewTrials) {
   });
   EXPECT_LE(small->instruction_count(), 4) << hlo::PrintModule(*small);
   EXPECT_LT(trials, 200);
+}
+
+std::string ErrorOf(std::vector<const char*> words) {
+  Args args(words);
+  args.Number("--tolerance", 0);
+  args.Int("--bench", 1, 1);
+  args.Int("--devices", 1, 1, 64);
+  args.Int("--seed", 0);
+  auto files = args.Finish(0, 1);
+  return files ? "" : files.error().message();
+}
+
+TEST(ArgsTest, ErrorsSayWhatIsMeantAndWhatIsTaken) {
+  EXPECT_EQ(ErrorOf({"--bench", "3", "a.hlo"}), "");
+  EXPECT_EQ(ErrorOf({"--tolerence=3"}), "unknown flag: --tolerence=3; did you mean `--tolerance`?");
+  EXPECT_EQ(ErrorOf({"--quickly"}), "unknown flag: --quickly");
+  EXPECT_EQ(ErrorOf({"--bench", "0"}), "--bench: not a whole number of at least 1: 0");
+  EXPECT_EQ(ErrorOf({"--devices", "99"}), "--devices: not a whole number from 1 to 64: 99");
+  EXPECT_EQ(ErrorOf({"--seed", "x"}), "--seed: not a whole number: x");
 }
 
 TEST(Privacy, PathsLoseTheirFolders) {

@@ -1,12 +1,15 @@
 #include "base/file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+
+#include "base/str.h"
 
 namespace weft {
 namespace {
@@ -62,6 +65,15 @@ Status WriteFile(const std::string& path, std::string_view contents) {
   }
   if (std::fclose(file.release()) != 0) return FileError(path, errno);
   return {};
+}
+
+Status ReplaceFile(const std::string& path, std::string_view contents) {
+  const std::string temporary = StrCat(path, ".", getpid(), ".tmp");
+  Status written = WriteFile(temporary, contents);
+  if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const int why = errno;  // of whichever failed
+  std::remove(temporary.c_str());
+  return FileError(path, why);
 }
 
 }  // namespace weft

@@ -17,5 +17,7 @@ inline constexpr int64_t kMaxStreamBytes = int64_t{1} << 30;
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes = kMaxFileBytes,
                              int64_t max_stream_bytes = kMaxStreamBytes);
 Status WriteFile(const std::string& path, std::string_view contents);
+// The same, by way of a file beside it: whoever reads the path finds the old or the new one.
+Status ReplaceFile(const std::string& path, std::string_view contents);
 
 }  // namespace weft

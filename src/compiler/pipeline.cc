@@ -6,6 +6,7 @@
 
 #include "base/doing.h"
 #include "base/file.h"
+#include "base/nearest.h"
 #include "base/trace.h"
 #include "hlo/text.h"
 #include "hlo/verify.h"
@@ -165,10 +166,10 @@ Result<std::vector<const Pass*>> FindPasses(std::string_view names) {
     auto it = std::find_if(std::begin(kPasses), std::end(kPasses),
                            [&](const Pass& p) { return p.name == name; });
     if (it == std::end(kPasses)) {
-      std::string known;
-      for (const Pass& p : kPasses) StrAppend(known, known.empty() ? "" : ", ", p.name);
-      auto error = InvalidArgument("unknown pass: ", name);
-      error.error().Hint("known passes: " + known);
+      std::vector<std::string_view> known;
+      for (const Pass& p : kPasses) known.push_back(p.name);
+      auto error = InvalidArgument("unknown pass: ", name, DidYouMean(name, known));
+      error.error().Hint("known passes: " + StrJoin(known, ", "));
       return error;
     }
     found.push_back(it);

@@ -3,12 +3,6 @@
 // into the document as text only, and its policy runs no script but that one.
 #include "inspect/report_page.inc"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -86,12 +80,7 @@ std::string ReportPage(const ReportInput& input) {
 }
 
 Status WriteReport(const ReportInput& input, const std::string& path) {
-  const std::string temporary = StrCat(path, ".", getpid(), ".tmp");
-  TRY(WriteFile(temporary, ReportPage(input)));
-  if (std::rename(temporary.c_str(), path.c_str()) == 0) return {};
-  const int why = errno;
-  std::remove(temporary.c_str());
-  return InvalidArgument("report: cannot write ", path, ": ", std::strerror(why));
+  return ReplaceFile(path, ReportPage(input));
 }
 
 }  // namespace weft::inspect

@@ -13,6 +13,7 @@ sys.path.insert(0, str(FOLDER))
 
 import check  # pylint: disable=wrong-import-position
 import generate  # pylint: disable=wrong-import-position
+import run as run_command  # pylint: disable=wrong-import-position
 
 
 def random_jax(*arguments):
@@ -67,6 +68,25 @@ def test_wrong_results_are_found(monkeypatch):
     assert check.reduced(program).outputs == ["v1"]
     added[0] = 1.0
     assert check.check(program)[1].startswith("v2: 1 of 2 differ, first at (0,)"), check.check(program)
+
+
+def test_whose_a_crash_is():
+    crash, ok = dict(outcome="crash", why="SIGABRT: double free", script=""), dict(outcome="ok", why="", script="")
+    assert run_command.blamed(ok, None) == ok
+    assert run_command.blamed(crash, lambda platform: platform == "weft") == crash
+    assert run_command.blamed(crash, lambda platform: True) == crash
+    assert run_command.blamed(crash, lambda platform: platform == "cpu")["outcome"] == "crash of XLA:CPU"
+    alone = run_command.blamed(crash, lambda platform: False)
+    assert alone["outcome"] == "crash" and "neither" in alone["why"]
+
+
+@pytest.mark.skipif(not weft_jax.LIBRARY.exists(), reason="the plugin is not built")
+def test_a_program_on_one_platform(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_command, "OUT", tmp_path)
+    for key, value in weft_jax.environment().items():
+        monkeypatch.setenv(key, value)
+    assert not run_command.is_ended(10000, 90, "weft") and not run_command.is_ended(10000, 90, "cpu")
+    assert run_command.is_ended(10000, 0, "cpu")  # It takes longer than no time.
 
 
 def test_what_cancels_in_double_precision_is_allowed(monkeypatch):

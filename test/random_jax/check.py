@@ -19,6 +19,7 @@ TYPES = dict(f32="float32", bf16="bfloat16", f16="float16", f64="float64", c64="
 WIDE = dict(f32="f64", bf16="f64", f16="f64", c64="c128")
 EPS = dict(f64=2.0**-52, c128=2.0**-52, f32=2.0**-23, c64=2.0**-23, f16=2.0**-10, bf16=2.0**-7)
 PERTURBATIONS = 4
+REPETITIONS = 3
 
 
 def data(seed, k, shape, dtype, specials):
@@ -161,6 +162,16 @@ def check(program):
   for k in wrong:
     if why := arbiter.verdict(k, ours[k], eps):
       return "differs", f"{program.outputs[k]}: {why}"
+  return "ok", ""
+
+
+def alone(program, platform):
+  """Compiles and runs a program on one platform, REPETITIONS times, whatever comes of it: only that the process lives tells something."""
+  for _ in range(REPETITIONS):
+    try:
+      run(compiled(program), inputs_of(program), platform, program.x64)
+    except Exception as error:  # pylint: disable=broad-except
+      return "rejected", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
   return "ok", ""
 
 

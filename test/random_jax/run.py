@@ -6,6 +6,7 @@ kept as a script that stands alone in build/random-jax; status 1.
 
 import argparse
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -21,18 +22,20 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE.parent.parent / "build" / "random-jax"
 PROGRAMS_A_PROCESS = 400
 WALL_FACTOR = 10
+ENDS = ("crash", "timeout")
 
 
 def work():
-  """A worker: a seed a line in, a result a line out."""
+  """A worker: a seed a line in, with the only platform it shall run on or none; a result a line out."""
   import check
   import generate
   import jax
   out = os.fdopen(os.dup(1), "w")
   os.dup2(2, 1)
   for count, line in enumerate(sys.stdin):
-    program = generate.make(int(line))
-    outcome, why = check.check(program)
+    seed, *platform = line.split()
+    program = generate.make(int(seed))
+    outcome, why = check.alone(program, *platform) if platform else check.check(program)
     text = ""
     if outcome in ("differs", "error"):
       text = check.script(check.reduced(program) if outcome == "differs" else program, why)
@@ -44,11 +47,11 @@ def work():
 class Worker:
   """One process of `work`, replaced when it dies."""
 
-  def __init__(self, limit):
-    self._limit, self._child, self._done = limit, None, 0
+  def __init__(self, limit, platform=""):
+    self._limit, self._platform, self._child, self._done = limit, platform, None, 0
 
   def _start(self):
-    env = dict(os.environ, JAX_PLATFORMS="weft,cpu", WEFT_CACHE=os.environ.get("WEFT_CACHE", "0"))
+    env = dict(os.environ, JAX_PLATFORMS=self._platform or "weft,cpu", WEFT_CACHE=os.environ.get("WEFT_CACHE", "0"))
     # XLA:CPU is the oracle: quickly compiled rather than fast.
     env.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
     self._log = open(OUT / f"worker.{os.getpid()}.{id(self)}.log", "w+")  # pylint: disable=consider-using-with
@@ -81,7 +84,7 @@ class Worker:
       self.stop()
       self._start()
     self._done += 1
-    self._child.stdin.write(f"{seed}\n")
+    self._child.stdin.write(f"{seed} {self._platform}\n")
     self._child.stdin.flush()
     if not self._answers():
       self.stop()
@@ -95,6 +98,23 @@ class Worker:
     self.stop()
     name = signal.Signals(-status).name if status < 0 else f"status {status}"
     return dict(outcome="crash", why=f"{name}: {words[-1][:200] if words else ''}", script="")
+
+
+def is_ended(seed, limit, platform):
+  """Whether a program ends a process that has this platform alone, or does not end itself."""
+  worker = Worker(limit, platform)
+  outcome = worker.run(seed)["outcome"]
+  worker.stop()
+  return outcome in ENDS
+
+
+def blamed(result, is_ended_by):
+  """A crash, or a program that does not end, as whose it is: `is_ended_by` tells whether it is so with one platform alone."""
+  if result["outcome"] not in ENDS or is_ended_by("weft"):
+    return result
+  if is_ended_by("cpu"):
+    return dict(result, outcome=f"{result['outcome']} of XLA:CPU")
+  return dict(result, why=f"{result['why']} (on neither platform alone)")
 
 
 def report(seed, result):
@@ -124,11 +144,14 @@ def run_seeds(options, seeds):
       except queue.Empty:
         break
       result = worker.run(seed)
+      result = blamed(result, functools.partial(is_ended, seed, options.limit))
       with lock:
         counts[result["outcome"]] += 1
         if result["outcome"] == "rejected" and options.verbose:
           print(f"seed {seed}: rejected: {result['why']}", flush=True)
-        if result["outcome"] not in ("ok", "rejected"):
+        if result["outcome"].endswith("of XLA:CPU"):
+          print(f"seed {seed}: {result['outcome']}: {result['why']}", flush=True)
+        elif result["outcome"] not in ("ok", "rejected"):
           failed.append(seed)
           report(seed, result)
     worker.stop()
