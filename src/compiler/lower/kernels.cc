@@ -175,6 +175,7 @@ KernelDraft NewDraft(LowerContext& cx, const KernelBody& body) {
   KernelDraft draft(body.instruction->name(), cx.program, cx.memory, cx.target, &cx.value_ranges);
   if (cx.in_condition) draft.elements().short_circuit = true;
   draft.elements().disabled = cx.disabled;
+  draft.elements().lowered = body.instruction;
   return draft;
 }
 

@@ -287,6 +287,10 @@ std::string RenderOp(IrBody& ir, const Instr& instr, std::span<const Operand> ar
     }
     case Op::kFma: {
       std::string type = IrType(t);
+      const program::Value* addend = args[2].constant;
+      if (addend != nullptr && addend->AsDouble() == 0 && std::signbit(addend->AsDouble())) {
+        return Plain(ir, "fmul", t, args[0].text, args[1].text);  // a product, rounded
+      }
       return ir.Def("call ", type, " @llvm.fma.", IrSuffix(t), "(", type, " ", args[0].text, ", ",
                     type, " ", args[1].text, ", ", type, " ", args[2].text, ")");
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/lower/element/rounded_products.h"
 #include "compiler/lower/element/values.h"
 #include "compiler/lower/reduce.h"
 #include "hlo/computation.h"
@@ -251,6 +252,9 @@ Result<Element> EmitElementwise(ElementContext& e, const Instruction& instructio
     case HloOp::kSubtract: return sum(Op::kSub);
     case HloOp::kMultiply:
       if (from == DType::kPred) return Element{e.b.Emit(Op::kAnd, {x, y}), -1};
+      if (IsFloat(to) && to == type.dtype && IsRoundedApart(e, instruction)) {
+        return Element{e.b.Fma(x, y, e.b.Float(-0.0, type)), -1};
+      }
       return sum(Op::kMul);
     case HloOp::kDivide:
       if (IsFloat(type.dtype) && e.b.value(args[1].re).is_constant) {
