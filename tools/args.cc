@@ -65,7 +65,8 @@ int64_t Args::Int(std::string_view name, int64_t otherwise, int64_t min, int64_t
   std::optional<int64_t> value = ParseInt(*text);
   if (value && *value >= min && *value <= max) return *value;
   if (!error_) {
-    error_ = Error(Code::kInvalidArgument, StrCat(name, ": not a whole number", RangeText(min, max), ": ", *text));
+    error_ = Error(Code::kInvalidArgument,
+                   StrCat(name, ": not a whole number", RangeText(min, max), ": ", *text));
   }
   return otherwise;
 }

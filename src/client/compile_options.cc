@@ -195,7 +195,13 @@ Status CheckOverrides(const CompileOverrides& overrides) {
   for (const auto& [key, value] : overrides) {
     if (IsBuildOption(key)) continue;
     std::optional<OptionType> type = FindOption(key);
-    if (!type) return InvalidArgument("No such compile option: '", key, "'");
+    if (!type) {
+      auto error = InvalidArgument("No such compile option: '", key, "'");
+      error.error().Hint(
+          "compiler_options takes XLA's; Weft's own are set by WEFT_OPTIONS=key=value,... (weft "
+          "help options)");
+      return error;
+    }
     if (IsValueOf(*type, value)) continue;
     std::string shown = std::visit([](const auto& v) { return StrCat(v); }, value);
     return InvalidArgument("While setting option ", key, ", '", shown, "' is not a valid ",

@@ -56,10 +56,10 @@ Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // of which it reads no row that it has written, are computed behind it for all rounds at once,
 // where that is more work than what stays; what they need of the rounds is collected in their
 // place. Rows at distances that are not known are read by one of two loops (loop versioning).
-// Loops over numbers inside of it go too (outer-loop vectorization): counted ones run for all rounds
-// at once, others on CPUs for blocks of a few vectors, until the last of a block is done; needs:
-// simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code after it;
-// not scheduled (else it does nothing).
+// Loops over numbers inside of it go too (outer-loop vectorization): counted ones run for all
+// rounds at once, others on CPUs for blocks of a few vectors, until the last of a block is done;
+// needs: simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code
+// after it; not scheduled (else it does nothing).
 Result<bool> DistributeLoops(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives run two iterations in one, so that a transfer of
 // the one is hidden by compute of the other; of an odd count the first iteration is peeled. Copies
@@ -204,9 +204,9 @@ Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
 // (at most half) are read become topk; needs: eliminate-dead-code after it.
 Result<bool> RecognizeTopK(hlo::Module&, const PassContext&);
-// Products of f32 and f64 that are both added and compared, by several users, are rounded by
-// themselves: a reduce-precision to all of their bits behind them keeps each copy that fuse makes
-// from being contracted; needs: fuse after it, no simplify.
+// Products of f32 and f64 that are both added and compared (or rounded to integers), by several
+// users, are rounded by themselves: a reduce-precision to all of their bits behind them keeps each
+// copy that fuse makes from being contracted; needs: fuse after it, no simplify.
 Result<bool> RoundComparedProducts(hlo::Module&, const PassContext&);
 // An all-reduce of which every device reads its own part alone (a dynamic-slice at a place that
 // follows from the device's number) becomes a reduce-scatter. What has control dependencies or

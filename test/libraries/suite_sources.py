@@ -35,6 +35,14 @@ def download(name, version, folder):
   return None
 
 
+def make_packages(entry, folder):
+  """Archives may lack the `__init__.py` without which tests cannot import what lies beside them."""
+  for file in files_of(entry, folder):
+    path = folder / file
+    if any(line.startswith("from .") for line in path.read_text().splitlines()):
+      (path.parent / "__init__.py").touch()
+
+
 def unpacked_archive(entry, folder):
   """The folder that the source archive was unpacked into."""
   name, version = pinned(entry)
@@ -46,6 +54,9 @@ def unpacked_archive(entry, folder):
       return None
     with tarfile.open(path) as archive:
       archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    for path in folder.iterdir():
+      if path.is_dir():
+        make_packages(entry, path)
     (folder / "unpacked").touch()
   return next((path for path in folder.iterdir() if path.is_dir()), None)
 

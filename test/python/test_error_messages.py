@@ -94,7 +94,7 @@ WANT = {
     "array_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "hint: WEFT_MEMORY_LIMIT"]),
     "unknown_custom_call": ("JaxRuntimeError", ["UNIMPLEMENTED", "custom-call: no target no_such_target is registered", "hint: jax.ffi.register_ffi_target"]),
     "callback": ("JaxRuntimeError", ["INTERNAL", "custom-call", "ValueError: the callback's own words"]),
-    "unknown_option": ("JaxRuntimeError", ["INVALID_ARGUMENT", "No such compile option: 'nonsense'"]),
+    "unknown_option": ("JaxRuntimeError", ["INVALID_ARGUMENT", "No such compile option: 'nonsense'", "hint: compiler_options takes XLA's", "WEFT_OPTIONS"]),
     "donated": ("RuntimeError", ["deleted", "float32[4]"]),
     "donated_to_compiled": ("", ["deleted"]),
     "nan": ("FloatingPointError", ["invalid value (nan) encountered in log"]),

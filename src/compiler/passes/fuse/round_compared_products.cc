@@ -1,6 +1,7 @@
 // FMA contraction, and where it is not to be: fusion computes a product again for each of its
 // users, once contracted with the addition that uses it and once rounded, as in x * 3 - max(x * 3).
-// Where numbers are large these are far apart, and exp of the difference is infinite.
+// Where numbers are large these are far apart, and exp of the difference is infinite; the fraction
+// x * 3 - floor(x * 3) would be negative.
 #include <cmath>
 #include <unordered_set>
 #include <vector>
@@ -18,7 +19,7 @@ namespace {
 using hlo::Instruction;
 using hlo::Op;
 
-// What a user does with a value: moves it, or chooses it among others by comparing.
+// What a user does with a value: moves it, or chooses it, or an integer near it, by comparing.
 enum class Passing : uint8_t { kNot, kMoves, kChooses };
 
 Passing OfReducer(const hlo::Computation& reducer) {
@@ -42,12 +43,17 @@ Passing PassingOf(const Instruction& user) {
     case Op::kSelect:
     case Op::kSlice:
     case Op::kTranspose: return Passing::kMoves;
+    case Op::kCeil:
     case Op::kClamp:
     case Op::kCompare:
+    case Op::kFloor:
     case Op::kMaximum:
     case Op::kMinimum:
+    case Op::kRoundNearestAfz:
+    case Op::kRoundNearestEven:
     case Op::kSort:
     case Op::kTopK: return Passing::kChooses;
+    case Op::kConvert: return IsInteger(user.shape().dtype()) ? Passing::kChooses : Passing::kMoves;
     case Op::kReduce: return OfReducer(*user.attrs<hlo::ReduceAttrs>().to_apply);
     case Op::kReduceWindow: return OfReducer(*user.attrs<hlo::ReduceWindowAttrs>().to_apply);
     default: return Passing::kNot;
