@@ -105,9 +105,9 @@ Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // Groups of ops become `fusion`s: what one loop kernel computes; every refusal is logged with its
 // reason (WEFT_DEBUG=fuse=2); needs: separate-computations, row-major layouts.
 Result<bool> Fuse(hlo::Module&, const PassContext&);
-// Transposes of what a collective makes of a dot without batches go: the dot has its operands in
-// the other order, and the collective another dimension; needs: not scheduled (else it does
-// nothing).
+// Transposes of a dot without batches, or of what a collective makes of one, go: the dot has its
+// operands in the other order, and the collective another dimension; needs: not scheduled (else it
+// does nothing).
 Result<bool> HoistTransposes(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
