@@ -106,9 +106,9 @@ Result<bool> FoldConstants(hlo::Module&, const PassContext&);
 // Groups of ops become `fusion`s: what one loop kernel computes; every refusal is logged with its
 // reason (WEFT_DEBUG=fuse=2); needs: separate-computations, row-major layouts.
 Result<bool> Fuse(hlo::Module&, const PassContext&);
-// Transposes of what a collective makes of a dot without batches go: the dot has its operands in
-// the other order, and the collective another dimension; needs: not scheduled (else it does
-// nothing).
+// Transposes of a dot without batches, or of what a collective makes of one, go: the dot has its
+// operands in the other order, and the collective another dimension; needs: not scheduled (else it
+// does nothing).
 Result<bool> HoistTransposes(hlo::Module&, const PassContext&);
 // `call` becomes the called instructions, composites excepted; needs: not scheduled (else it does
 // nothing).
@@ -212,6 +212,11 @@ Result<bool> RoundComparedProducts(hlo::Module&, const PassContext&);
 // follows from the device's number) becomes a reduce-scatter. What has control dependencies or
 // annotations stays; needs: not scheduled (else it does nothing).
 Result<bool> ScatterAllReduces(hlo::Module&, const PassContext&);
+// What all devices of a group compute alike from an all-reduce, element by element, up to a value
+// that all of it leads to, each computes for a part: reduce-scatter, the ops, all-gather. On CPUs
+// whose devices share memory, where that moves less by more than a collective costs; needs: not
+// scheduled (else it does nothing).
+Result<bool> ScatterElementwise(hlo::Module&, const PassContext&);
 // The instructions of executed computations in an order that holds little memory at once, and in
 // which arrays are updated after everything else that reads them has run, where that is possible;
 // effects keep their order; needs: separate-computations, not scheduled (else it does nothing).

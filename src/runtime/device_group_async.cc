@@ -32,8 +32,8 @@ struct DeviceGroup::Transfer {
   bool is_pair = false;
   size_t arrived = 0;
   size_t parts = 0, claimed = 0, ended = 0;
-  TimePoint due;  // of a simulated link
-  bool is_ripe = false;         // due
+  TimePoint due;         // of a simulated link
+  bool is_ripe = false;  // due
   bool is_done = false;
   bool is_withdrawn = false;  // a device is gone
   Status status;
@@ -95,7 +95,6 @@ Status DeviceGroup::Start(const program::Program& program, const Step& step, int
     own->group = program::GroupOf(op, device, devices());
   }
   own->work.emplace(program, step, own->group, device);
-  bool is_under_way = true;
   {
     MutexLock lock(mutex_);
     if (error()) return std::unexpected(*error());
@@ -114,11 +113,11 @@ Status DeviceGroup::Start(const program::Program& program, const Step& step, int
       auto place = std::ranges::find(own->group, device) - own->group.begin();
       Arrive(key, own->group.size(), static_cast<size_t>(place), device, *own);
     }
-    for (const auto& t : own->transfers) is_under_way &= t->arrived == t->members.size();
     pending_[static_cast<size_t>(device)][step.event] = std::move(own);
   }
-  // Those that share the thread come here before anybody computes: the transfer begins at once.
-  if (!is_under_way) Yield(device);
+  // Those that share the thread come here before this one goes on: their transfers begin no later
+  // than those of devices that compute side by side.
+  Yield(device);
   return {};
 }
 

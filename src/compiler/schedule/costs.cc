@@ -386,7 +386,10 @@ OpCost Costs::Of(const Instruction& i) {
     cost.stream = is_copy ? Stream::kCopy : Stream::kCompute;
     cost.is_async = is_copy;
     cost.flops = work.flops;
-    cost.seconds = std::max(work.seconds, Traffic(inner) / machine_.memory) + machine_.launch;
+    const double traffic = Traffic(inner) / machine_.memory;
+    cost.seconds =
+        machine_.packs_operands ? work.seconds + traffic : std::max(work.seconds, traffic);
+    cost.seconds += machine_.launch;
   }
   if (const std::string* told = i.FrontendAttributeValue("latency_metadata")) {
     if (std::optional<double> ns = ParseDouble(*told); ns && *ns >= 0) cost.seconds = *ns * 1e-9;

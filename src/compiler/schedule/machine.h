@@ -33,6 +33,7 @@ struct Machine {
   bool topology = false;    // two at once share at most one device of any two of their groups
 
   bool forwards_reshapes = false;  // a reshape is its operand, and takes nothing
+  bool packs_operands = false;     // products read memory first and multiply then
 
   double FlopRate(DType dtype) const;
 };

@@ -50,6 +50,7 @@ Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& op
   Machine machine = MachineOf(device);
   machine.node_devices = devices;
   machine.forwards_reshapes = true;  // buffers do (compiler/buffers)
+  machine.packs_operands = true;
   machine.link = static_cast<double>(options.link) * 1e6 / 8;
   return machine;
 }

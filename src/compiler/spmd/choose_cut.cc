@@ -168,18 +168,19 @@ void DropStranded(const DimRule& rule, const DeviceMesh& mesh, FactorAxes& axes)
   }
 }
 
-// Where positions of a convolution are cut, each needs all of its window.
+// Where positions of a convolution are cut, each needs all of its window; where there are none,
+// windows reach nothing.
 void DropCutWindows(const Instruction& i, Cut& cut) {
   if (i.op() != Op::kConvolution) return;
   const hlo::ConvDims& d = i.attrs<hlo::ConvolutionAttrs>().dim_labels;
   for (size_t s = 0; s < i.attrs<hlo::ConvolutionAttrs>().window.dims.size(); ++s) {
     if (WindowAxes(i, cut, s).empty()) continue;
-    bool positions = false;
+    bool whole = i.shape().elements() == 0;
     for (int factor : cut.rule.operands[0][static_cast<size_t>(d.input_spatial[s])]) {
-      positions |= !cut.axes[static_cast<size_t>(factor)].empty();
+      whole |= !cut.axes[static_cast<size_t>(factor)].empty();
     }
     const int window = cut.rule.operands[1][static_cast<size_t>(d.kernel_spatial[s])][0];
-    if (positions) cut.axes[static_cast<size_t>(window)].clear();
+    if (whole) cut.axes[static_cast<size_t>(window)].clear();
   }
 }
 

@@ -1,6 +1,6 @@
-// Gradients of weights arrive as transpose(reduce-scatter(dot)). Lowering lets collectives cut the
-// leading dimension only, so that one along another dimension costs a copy before and one behind
-// it; a product that is made transposed at once costs none.
+// Gradients of weights arrive as transpose(dot), or transpose(reduce-scatter(dot)). Lowering lets
+// collectives cut the leading dimension only, so that one along another dimension costs a copy
+// before and one behind it; a product that is made transposed at once costs none.
 #include <algorithm>
 #include <utility>
 
@@ -49,9 +49,25 @@ Result<Instruction*> SwappedDot(Instruction* dot, const hlo::Ints& permutation, 
   return b.Add(Op::kDot, operands, hlo::Attrs(std::move(swapped)), &shape, dot->name());
 }
 
+// A dot that nobody else reads is made transposed at once, unless its rows are longer than its
+// columns: matrix products like long rows.
+Result<bool> HoistToDot(Instruction* transpose, Instruction* dot) {
+  if (dot->users().size() != 1 || dot->IsRoot() || HasControlDependencies(*dot)) return false;
+  if (dot->shape().rank() != 2 || dot->shape().dim(0) < dot->shape().dim(1)) return false;
+  hlo::Builder b(*transpose->parent(), dot, transpose);
+  Instruction* turned =
+      TRY(SwappedDot(dot, transpose->attrs<hlo::DimensionsAttrs>().dimensions, b));
+  if (turned == nullptr) return false;
+  transpose->ReplaceAllUsesWith(turned);
+  transpose->parent()->Remove(transpose);
+  dot->parent()->Remove(dot);
+  return true;
+}
+
 Result<bool> HoistTranspose(Instruction* transpose) {
   if (transpose->op() != Op::kTranspose || HasControlDependencies(*transpose)) return false;
   Instruction* collective = transpose->operand(0);
+  if (collective->op() == Op::kDot) return HoistToDot(transpose, collective);
   if (!MovesPastTranspose(*collective)) return false;
   Instruction* product = collective->operand(0);
   if (product->op() != Op::kDot || product->users().size() != 1) return false;
