@@ -212,11 +212,6 @@ Result<bool> RoundComparedProducts(hlo::Module&, const PassContext&);
 // follows from the device's number) becomes a reduce-scatter. What has control dependencies or
 // annotations stays; needs: not scheduled (else it does nothing).
 Result<bool> ScatterAllReduces(hlo::Module&, const PassContext&);
-// What all devices of a group compute alike from an all-reduce, element by element, up to a value
-// that all of it leads to, each computes for a part: reduce-scatter, the ops, all-gather. On CPUs
-// whose devices share memory, where that moves less by more than a collective costs; needs: not
-// scheduled (else it does nothing).
-Result<bool> ScatterElementwise(hlo::Module&, const PassContext&);
 // The instructions of executed computations in an order that holds little memory at once, and in
 // which arrays are updated after everything else that reads them has run, where that is possible;
 // effects keep their order; needs: separate-computations, not scheduled (else it does nothing).

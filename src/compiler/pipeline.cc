@@ -56,7 +56,6 @@ constexpr Pass kPasses[] = {
     {"recognize-topk", RecognizeTopK},
     {"round-compared-products", RoundComparedProducts},
     {"scatter-all-reduces", ScatterAllReduces},
-    {"scatter-elementwise", ScatterElementwise},
     {"schedule", Schedule},
     {"select-by-masks", SelectByMasks},
     {"separate-computations", SeparateComputations},
@@ -93,7 +92,6 @@ constexpr std::string_view kNativeBefore[] = {
     "normalize-layouts",    // before expand-ops, whose ops have no layouts
     "scatter-all-reduces",  // before expand-ops, which knows what is scattered
     "hoist-transposes",     // before expand-ops, which cuts leading dimensions only
-    "scatter-elementwise",  // behind it: a transpose stands between sum and what follows
     "expand-ops",
     "bound-dynamic-shapes",  // the others know static shapes alone
     "expand-linalg",

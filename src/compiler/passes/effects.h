@@ -30,12 +30,6 @@ inline bool HasControlDependencies(const hlo::Instruction& i) {
   return !i.control_predecessors().empty() || !i.control_successors().empty();
 }
 
-// Nobody has given it a place of its own, or a group that it is scheduled with.
-inline bool MayChange(const hlo::Instruction& i) {
-  const bool is_annotated = i.extras() != nullptr && !i.extras()->frontend_attributes.empty();
-  return !HasControlDependencies(i) && !is_annotated;
-}
-
 // Whether any computation has such an instruction.
 inline bool HasOp(const hlo::Module& module, hlo::Op op) {
   for (const auto& computation : module.computations()) {

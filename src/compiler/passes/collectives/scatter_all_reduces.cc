@@ -60,6 +60,12 @@ class DeviceNumbers {
   std::unordered_map<const Instruction*, std::optional<Literal>> known_;  // looked up only
 };
 
+// Nobody has given it a place of its own.
+bool MayChange(const Instruction& i) {
+  const bool is_annotated = i.extras() != nullptr && !i.extras()->frontend_attributes.empty();
+  return !HasControlDependencies(i) && !is_annotated;
+}
+
 // The one dimension that the slice makes smaller; -1: none, or several.
 int64_t SlicedDim(const Instruction& slice) {
   int64_t dim = -1;
