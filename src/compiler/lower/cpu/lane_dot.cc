@@ -28,11 +28,12 @@ DotLanes LanesOfDot(const LowerContext& cx, const Instruction& dot, const DotSiz
   bool columns_fit = s.m <= kFewDotColumns && s.m * s.k <= kMaxRowProducts;
   if (s.m * s.n * s.k <= kMaxProducts && s.batch >= 2 * lanes) return DotLanes::kBatch;
   if (cx.serial || s.batch * s.m * s.n * s.k <= kStraightProducts) return DotLanes::kNone;
-  // Rows that lie along the contraction are turned, which pays where it is short, or each element
-  // is used more than once.
+  // Rows that lie along the contraction are turned, which pays where it is short (the library goes
+  // along it), or each element is used more than once.
   if (columns_fit && s.n >= lanes && s.n >= s.m && !s.trans_b) return DotLanes::kColumns;
-  rows_fit &= s.trans_a || s.n > 1 || s.k < program::TargetFacts::kUsualLanes;
-  columns_fit &= !s.trans_b || s.m > 1 || s.k < program::TargetFacts::kUsualLanes;
+  bool is_short = s.k < program::TargetFacts::kUsualLanes || s.k <= 2 * lanes;
+  rows_fit &= s.trans_a || s.n > 1 || is_short;
+  columns_fit &= !s.trans_b || s.m > 1 || is_short;
   if (rows_fit && s.m >= (s.trans_a ? lanes : 2 * lanes)) return DotLanes::kRows;
   if (columns_fit && s.n >= 2 * lanes) return DotLanes::kColumns;
   return DotLanes::kNone;

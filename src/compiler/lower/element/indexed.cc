@@ -24,9 +24,62 @@ Result<Coord> EmitCoord(ElementContext& e, const Instruction& instruction, const
   return coord;
 }
 
+namespace {
+
+// Sums and multiples of positions (iotas) that their type holds, as coordinates: how they rise from
+// lane to lane is known, so that windows x[i[:, None] + j] are runs. nullopt: other numbers.
+std::optional<Coord> CoordOfPositions(ElementContext& e, const Instruction* i, const Index& index,
+                                      int depth) {
+  if (auto it = e.arguments.find(i); it != e.arguments.end()) i = it->second;
+  if (depth == 0 || e.bound.contains(i) || !IsInteger(i->shape().dtype())) return std::nullopt;
+  auto of = [&](const Instruction* operand, const Index& at) {
+    return CoordOfPositions(e, operand, at, depth - 1);
+  };
+  const Dims& dims = i->shape().dims();
+  Index at = Coordinates(e, dims, index);
+  switch (i->op()) {
+    case HloOp::kIota:
+      return at.coords[static_cast<size_t>(i->attrs<hlo::IotaAttrs>().iota_dimension)];
+    case HloOp::kBroadcast: {
+      Index inside;
+      for (int64_t d : i->attrs<hlo::BroadcastAttrs>().dimensions) {
+        inside.coords.push_back(at.coords[static_cast<size_t>(d)]);
+      }
+      bool spreads = i->operand(0)->shape().rank() == std::ssize(inside.coords);
+      return spreads ? of(i->operand(0), inside) : std::nullopt;
+    }
+    case HloOp::kReshape:
+      return of(i->operand(0), ReshapedIndex(e, i->shape(), i->operand(0)->shape(), at));
+    case HloOp::kAdd:
+    case HloOp::kMultiply: {
+      if (!e.value_ranges->NeverWraps(*i)) return std::nullopt;
+      std::optional<Coord> a = of(i->operand(0), at);
+      std::optional<Coord> b = a ? of(i->operand(1), at) : std::nullopt;
+      if (!b) return std::nullopt;
+      if (i->op() == HloOp::kAdd) return AddCoords(e, *a, *b);
+      if (b->low != b->high) std::swap(a, b);
+      return b->low == b->high ? std::optional(ScaleCoord(e, *a, b->low)) : std::nullopt;
+    }
+    case HloOp::kConstant:
+      if (i->shape().elements() != 1 || i->attrs<hlo::ConstantAttrs>().elided) return std::nullopt;
+      return ConstantCoord(e, i->literal().GetInt(0));
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
 // Many indices are clamped as they are, before they become wide.
 Result<Coord> EmitClamped(ElementContext& e, const Instruction& instruction, const Index& index,
                           int64_t room) {
+  if (e.lanes > 1 && e.value_ranges != nullptr) {
+    std::optional<ValueRange> known = e.value_ranges->Of(instruction);
+    bool inside = known && known->low >= 0 && known->high <= room;
+    std::optional<Coord> run =
+        inside ? CoordOfPositions(e, &instruction, index, program::WorkBounds::kTree)
+               : std::nullopt;
+    if (run && run->step != 0) return *run;
+  }
   Element element = TRY(EmitElement(e, instruction, index));
   Type type = e.b.type(element.re);
   bool fits = BitWidth(type.dtype) == 32 && FitsInteger(room, type.dtype);

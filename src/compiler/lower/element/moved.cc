@@ -33,6 +33,8 @@ bool ReadsInOrderWithin(const ElementContext& e, const Instruction& i, int& budg
          });
 }
 
+}  // namespace
+
 // Dimensions are matched in groups of equal element count, so that most coordinates carry over.
 Index ReshapedIndex(ElementContext& e, const Shape& from, const Shape& to, const Index& index) {
   if (index.is_linear) return index;
@@ -53,6 +55,8 @@ Index ReshapedIndex(ElementContext& e, const Shape& from, const Shape& to, const
   }
   return result;
 }
+
+namespace {
 
 // Where an element of a transpose, reverse or slice stands in the operand.
 Status MoveIndex(ElementContext& e, const Instruction& instruction, const Index& at, Index& moved) {

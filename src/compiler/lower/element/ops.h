@@ -12,6 +12,8 @@ namespace weft::compiler {
 // moved.cc: ops whose element is an element of the operand, at another index.
 Result<Element> EmitMoved(ElementContext& e, const hlo::Instruction& instruction,
                           const Index& index);
+// The index of a reshape's operand.
+Index ReshapedIndex(ElementContext& e, const Shape& from, const Shape& to, const Index& index);
 // indexed.cc
 Result<Element> EmitPad(ElementContext& e, const hlo::Instruction& pad, const Index& index);
 Result<Element> EmitDynamicSlice(ElementContext& e, const hlo::Instruction& slice,

@@ -238,12 +238,34 @@ void Fuser::NoteStep(const Instruction& i) const {
   if (read) Refuse(i, "it is a step of its own: a routine, loop or branch");
 }
 
+namespace {
+
+// Elements of the shortest operand that follow each other in a concatenation.
+int64_t ShortestRun(const Instruction& concatenate) {
+  const Shape& shape = concatenate.shape();
+  int64_t along = concatenate.attrs<hlo::DimensionsAttrs>().dimensions[0];
+  int64_t inside = 1, shortest = shape.dim(along);
+  for (int64_t d = along + 1; d < shape.rank(); ++d) inside *= shape.dim(d);
+  for (const Instruction* operand : concatenate.operands()) {
+    shortest = std::min(shortest, operand->shape().dim(along));
+  }
+  return shortest * inside;
+}
+
+}  // namespace
+
 // Whether the group may compute it, at most `limit` times an element.
 bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   const FusionGroup& group = groups_[static_cast<size_t>(g)];
   if (!MayEnter(i, group)) return false;
   double elements = static_cast<double>(i.shape().elements());
   if (i.op() == Op::kTranspose && elements > kSmallTranspose && !(on_gpu_ && MovesRows(i))) {
+    return false;
+  }
+  // Lanes that reach over the ends of runs are gathered, and of levels of pairs (butterflies) twice
+  // as many at each level.
+  if (i.op() == Op::kConcatenate && !on_gpu_ && elements > program::CodeBounds::kShortLoop &&
+      SitesIn(group, i).size() > 1 && ShortestRun(i) < program::TargetFacts::kUsualLanes) {
     return false;
   }
   // Among short rows it would be taken for one of them.

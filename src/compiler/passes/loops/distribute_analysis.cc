@@ -113,6 +113,37 @@ bool LoopDistributor::IsRowRead(const Instruction& i) const {
   return IsOld(all) && all.shape().IsStatic() && all.shape().dim(0) == rows_ && IsOneNumber(i);
 }
 
+// The row of an array of rows that stays as it is, below reshapes; null: something else.
+const Instruction* RowBelow(const Instruction& i) {
+  const Instruction* row = &i;
+  while (row->op() == Op::kReshape) row = row->operand(0);
+  return row->op() == Op::kDynamicSlice && row->shape().dim(0) == 1 ? row : nullptr;
+}
+
+// One element of the counter's row: which one, counted in the row.
+std::optional<int64_t> LoopDistributor::ColumnRead(const Instruction& i) const {
+  if (!IsOneNumber(i)) return std::nullopt;
+  const Instruction* row = RowBelow(i.op() == Op::kSlice ? *i.operand(0) : i);
+  if (row == nullptr || row->operand_count() < 3 || row->operand(1) != index_) return std::nullopt;
+  const Shape& all = row->operand(0)->shape();
+  if (!IsOld(*row->operand(0)) || !all.IsStatic() || all.dim(0) != rows_) return std::nullopt;
+  int64_t column = 0;
+  for (int64_t d = 1; d < all.rank(); ++d) {
+    std::optional<int64_t> start = IntegerValue(*row->operand(d + 1));
+    if (!start || *start < 0 || *start > all.dim(d) - row->shape().dim(d)) return std::nullopt;
+    bool whole = row->shape().dim(d) == all.dim(d);
+    if (!whole && row->shape().elements() != 1) return std::nullopt;
+    column = column * all.dim(d) + *start;
+  }
+  if (i.op() != Op::kSlice) return row == &i ? std::optional(column) : std::nullopt;
+  const Shape& from = i.operand(0)->shape();
+  int64_t place = 0;
+  for (int64_t d = 0; d < from.rank(); ++d) {
+    place = place * from.dim(d) + i.attrs<hlo::SliceAttrs>().slice[static_cast<size_t>(d)].start;
+  }
+  return column + place;
+}
+
 // An element of an array that stays as it is, at a place that is computed.
 bool LoopDistributor::IsElementRead(const Instruction& i) const {
   if (i.op() != Op::kDynamicSlice || i.operand_count() != 2 || IsRowRead(i)) return false;
@@ -169,7 +200,7 @@ void LoopDistributor::FindAvailable() {
     bool computed = IsBatched(*i) && std::ranges::all_of(InputsOf(*i), [&](Instruction* o) {
                       return available_.contains(o);
                     });
-    if (leaf || computed || IsRowRead(*i)) available_.insert(i);
+    if (leaf || computed || IsRowRead(*i) || ColumnRead(*i)) available_.insert(i);
   }
 }
 

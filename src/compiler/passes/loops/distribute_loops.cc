@@ -61,6 +61,7 @@ Result<Instruction*> LoopDistributor::Rows(Builder& b, Instruction& i) {
   }
   if (IsState(i)) return InAllRows(b, TRY(Whole(i)), rows_);
   if (IsRowRead(i)) return ReadInit(loop_, i.operand(0)->tuple_index());
+  if (std::optional<int64_t> column = ColumnRead(i)) return Column(b, i, *column);
   if (i.op() == Op::kReshape || i.op() == Op::kBroadcast) return behind_.Find(i.operand(0));
   if (IsElementRead(i) && IsSame(i)) return InAllRows(b, TRY(Outside(b, i)), rows_);
   if (IsElementRead(i)) {
@@ -69,6 +70,18 @@ Result<Instruction*> LoopDistributor::Rows(Builder& b, Instruction& i) {
   std::vector<Instruction*> operands;
   for (Instruction* operand : i.operands()) operands.push_back(behind_.Find(operand));
   return b.Add(i.op(), operands, i.attrs(), &shape);
+}
+
+// One element of each row.
+Result<Instruction*> LoopDistributor::Column(Builder& b, const Instruction& i, int64_t column) {
+  const Instruction* row = &i;
+  while (row->op() != Op::kDynamicSlice) row = row->operand(0);
+  Instruction* all = TRY(ReadInit(loop_, row->operand(0)->tuple_index()));
+  const int64_t flat[] = {rows_, all->shape().elements() / rows_}, one[] = {rows_};
+  hlo::SliceAttrs part{
+      .slice = {{.start = 0, .limit = rows_}, {.start = column, .limit = column + 1}}};
+  all = TRY(b.Add(Op::kSlice, {TRY(ReshapeTo(b, all, flat))}, std::move(part)));
+  return ReshapeTo(b, all, one);
 }
 
 // A constant, or state that stays, as it is outside.

@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "compiler/analysis/queries.h"
 #include "compiler/passes/loops/nest_flat_loops.h"
-#include "compiler/passes/rewrite.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "hlo/computation.h"
@@ -86,54 +84,7 @@ bool IsCheap(const Instruction& predicate, const Loop& loop) {
   });
 }
 
-// One element of an array of which one element has just been written.
-bool ReadsUpdate(const Instruction& i) {
-  if (i.op() != Op::kDynamicSlice || i.operand_count() != 2 || i.shape().elements() != 1) {
-    return false;
-  }
-  const Instruction& write = *i.operand(0);
-  if (write.op() != Op::kDynamicUpdateSlice || write.operand(1)->shape() != i.shape()) return false;
-  const Shape& index = i.operand(1)->shape();
-  return index == write.operand(2)->shape() && index.dtype() == DType::kS32 &&
-         std::in_range<int32_t>(write.shape().dim(0));
-}
-
-// What was written where both places are one, else what was there before (store-to-load
-// forwarding).
-Result<Instruction*> ForwardStore(Instruction& read) {
-  Instruction& write = *read.operand(0);
-  Builder b(*read.parent(), &read, &read);
-  Instruction* first = b.ScalarConstant(DType::kS32, 0);
-  Instruction* last = b.ScalarConstant(DType::kS32, static_cast<double>(write.shape().dim(0) - 1));
-  auto place = [&](Instruction* index) { return b.Add(Op::kClamp, {first, index, last}); };
-  Instruction* same = TRY(
-      b.Compare(TRY(place(read.operand(1))), TRY(place(write.operand(2))), hlo::Direction::kEq));
-  Instruction* before = TRY(b.Add(Op::kDynamicSlice, {write.operand(0), read.operand(1)},
-                                  read.attrs<hlo::DynamicSliceAttrs>()));
-  same = TRY(ReshapeTo(b, same, read.shape().dims()));
-  return b.Add(Op::kSelect, {same, write.operand(1), before});
-}
-
-// Reads that the predicate is computed from no longer wait for stores of their round.
-Result<bool> ForwardStores(Instruction* predicate) {
-  bool changed = false;
-  for (int64_t n = 0; n < kMostCopied; ++n) {
-    std::unordered_set<const Instruction*> behind = BehindOf(predicate);
-    Instruction* read = nullptr;
-    for (Instruction* i : *predicate->parent()) {
-      bool takes = behind.contains(i) && ReadsUpdate(*i) && !HasControlDependencies(*i);
-      if (takes && read == nullptr) read = i;
-    }
-    if (read == nullptr) break;
-    read->ReplaceAllUsesWith(TRY(ForwardStore(*read)));
-    read->parent()->Remove(read);
-    changed = true;
-  }
-  return changed;
-}
-
-// `forwarded`: set where the body was changed on the way.
-Result<std::optional<PredicateNest>> FindPredicateNest(const Loop& loop, bool& forwarded) {
+std::optional<PredicateNest> FindPredicateNest(const Loop& loop) {
   for (int64_t k = 0; k < loop.size(); ++k) {
     const Instruction& next = *loop.Next(k);
     if (next.op() != Op::kSelect || !next.operand(0)->shape().IsScalar()) continue;
@@ -148,9 +99,7 @@ Result<std::optional<PredicateNest>> FindPredicateNest(const Loop& loop, bool& f
       });
       bool anew = BranchesOn(*nest.predicate);
       for (int64_t other = 0; other < loop.size(); ++other) anew |= StartsAnew(nest, other);
-      if (!stays || !anew) continue;
-      if (!IsCheap(*nest.predicate, loop)) forwarded |= TRY(ForwardStores(nest.predicate));
-      if (IsCheap(*nest.predicate, loop)) return nest;
+      if (stays && anew && IsCheap(*nest.predicate, loop)) return nest;
     }
   }
   return std::nullopt;
@@ -212,10 +161,8 @@ Result<bool> NestByPredicate(const Loop& loop, const Effects& effects) {
   for (const Instruction* i : *loop.body) {
     may &= !effects.Has(*i) && effects.IsFunction(*i) && !HasControlDependencies(*i);
   }
-  if (!may) return false;
-  bool forwarded = false;
-  std::optional<PredicateNest> nest = TRY(FindPredicateNest(loop, forwarded));
-  if (!nest) return forwarded;
+  std::optional<PredicateNest> nest = may ? FindPredicateNest(loop) : std::nullopt;
+  if (!nest) return false;
   VLOG("pass", 3) << "nest-flat-loops: " << loop.op->name() << ": an inner loop while "
                   << nest->predicate->name() << " is " << (nest->goes_on ? "true" : "false");
   loop.op->mutable_attrs<hlo::WhileAttrs>().body = TRY(AddNest(*nest));
