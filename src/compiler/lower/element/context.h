@@ -77,7 +77,7 @@ struct ElementContext {
   KernelBuilder& b;
   ValueRanges* value_ranges;
   const hlo::Instruction* lowered = nullptr;  // what the kernel is of; null: not one instruction
-  int lanes = 1;  // of what is emitted from now on
+  int lanes = 1;                              // of what is emitted from now on
   // Of `a and b`, `a or b` the second is computed only where the first does not decide, if it reads
   // at an index of its own: for conditions of loops.
   bool short_circuit = false;
