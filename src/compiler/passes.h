@@ -56,10 +56,10 @@ Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // of which it reads no row that it has written, are computed behind it for all rounds at once,
 // where that is more work than what stays; what they need of the rounds is collected in their
 // place. Rows at distances that are not known are read by one of two loops (loop versioning).
-// Loops over numbers inside of it go too (outer-loop vectorization): counted ones run for all rounds
-// at once, others on CPUs for blocks of a few vectors, until the last of a block is done; needs:
-// simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code after it;
-// not scheduled (else it does nothing).
+// Loops over numbers inside of it go too (outer-loop vectorization): counted ones run for all
+// rounds at once, others on CPUs for blocks of a few vectors, until the last of a block is done;
+// needs: simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code
+// after it; not scheduled (else it does nothing).
 Result<bool> DistributeLoops(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives run two iterations in one, so that a transfer of
 // the one is hidden by compute of the other; of an odd count the first iteration is peeled. Copies
