@@ -170,7 +170,7 @@ LoopShape SliceLoop(const KernelBody& body, const Dims& slice, const FewSorted& 
   shape.serial = serial;
   shape.in_place = true;
   shape.cost = static_cast<double>(few.Pairs().size() * static_cast<size_t>(1 + 2 * few.operands));
-  shape.scalar = few.dim == slice.size();  // lanes would be strided
+  shape.scalar = serial && few.dim == slice.size();  // few of them, strided
   for (const KernelInput& in : body.inputs) {
     shape.width = std::max(shape.width, ByteWidth(in.inside->shape().dtype()));
   }
