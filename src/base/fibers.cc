@@ -4,6 +4,7 @@
 
 #include <mutex>
 
+#include "base/cancel_flag.h"
 #include "base/check.h"
 #include "base/doing.h"
 #include "base/stack_switch.h"
@@ -118,6 +119,7 @@ void Fibers::SwitchTo(Fiber& from, Fiber& to) {
   current_ = &to;
   entering = this;
   Doing::Helping keep(Doing::Top());
+  CancelFlag flag(CancelFlag::current());  // back here, the thread's flag is this fiber's again
 #ifdef WEFT_FIBERS_TSAN
   if (from.tsan == nullptr) from.tsan = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(to.tsan, 0);

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/cancel_flag.h"
 #include "base/doing.h"
 #include "base/float_mode.h"
 
@@ -76,6 +77,21 @@ TEST(Fibers, KeepStateOfTheThread) {
   });
   EXPECT_EQ(Doing::Top(), outer);
   EXPECT_FALSE(FloatMode::Flushes());
+}
+
+// The flag that ends a piece's work is the piece's own, whichever of them ends first.
+TEST(Fibers, EachHasItsCancelFlag) {
+  const std::atomic<bool> flags[3] = {};
+  const int64_t pieces[] = {0, 1, 2};
+  Fibers fibers(pieces);
+  fibers.Run([&](int64_t piece) {
+    CancelFlag flag(&flags[piece]);
+    for (int64_t round = 0; round <= piece; ++round) {
+      fibers.Yield();
+      EXPECT_EQ(CancelFlag::current(), &flags[piece]);
+    }
+  });
+  EXPECT_EQ(CancelFlag::current(), nullptr);
 }
 
 }  // namespace
