@@ -386,10 +386,7 @@ OpCost Costs::Of(const Instruction& i) {
     cost.stream = is_copy ? Stream::kCopy : Stream::kCompute;
     cost.is_async = is_copy;
     cost.flops = work.flops;
-    const double traffic = Traffic(inner) / machine_.memory;
-    cost.seconds =
-        machine_.packs_operands ? work.seconds + traffic : std::max(work.seconds, traffic);
-    cost.seconds += machine_.launch;
+    cost.seconds = machine_.Takes(work.seconds, Traffic(inner) / machine_.memory);
   }
   if (const std::string* told = i.FrontendAttributeValue("latency_metadata")) {
     if (std::optional<double> ns = ParseDouble(*told); ns && *ns >= 0) cost.seconds = *ns * 1e-9;

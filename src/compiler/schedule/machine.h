@@ -3,6 +3,7 @@
 // model is the same on every machine that compiles.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,6 +37,10 @@ struct Machine {
   bool packs_operands = false;     // products read memory first and multiply then
 
   double FlopRate(DType dtype) const;
+  // An op that multiplies and reads memory for so long.
+  double Takes(double multiplying, double reading) const {
+    return launch + (packs_operands ? multiplying + reading : std::max(multiplying, reading));
+  }
 };
 
 // Devices of this kind, with the links that they have.
