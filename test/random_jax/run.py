@@ -74,7 +74,7 @@ class Worker:
 
   def _answers(self):
     begin, cpu = time.monotonic(), self._cpu()
-    while not select.select([self._child.stdout], [], [], 1)[0]:
+    while not select.select([self._child.stdout], [], [], min(1, self._limit))[0]:
       if self._cpu() - cpu > self._limit or time.monotonic() - begin > WALL_FACTOR * self._limit:
         return False
     return True
