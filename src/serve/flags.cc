@@ -46,8 +46,9 @@ const Flag kFlags[] = {
      "no other program uses the cores: runs take what urgent work leaves (false)",
      &F::dedicated_cores},
     {"run_placement", "P",
-     "with --dedicated_cores, threads of runs: free, pinned (each to a core), behind (that too, "
-     "and all others first) (free)",
+     "with --dedicated_cores, threads of runs: free (but for those that stand behind), pinned "
+     "(each "
+     "to a core), behind (that too, and all others first) (free)",
      &F::run_placement},
     {"batch_timeout_micros", "N",
      "how long a request waits for others while the device is free (0)", &F::batch_timeout_micros},

@@ -284,12 +284,12 @@ bool Scheduler::IsRipe(const Lane& lane, Time now) const {
   return lane.rows_ >= lane.largest() || lane.arrivals_.begin()->first + lane.max_delay_ <= now;
 }
 
-// Whether what waits had better be joined to what comes until a run ends. Where five cores of eight
-// run something, more runs of few rows would take the cores from those that receive, and all would
+// Whether what waits had better be joined to what comes until a run ends. Where most cores run
+// something, more runs of few rows would take the cores from those that receive, and all would
 // wait; joined to others a row takes little of one.
 bool Scheduler::IsJoined(const Lane& lane, Time now) const {
   if (options_.lanes > 0 || lane.alone_ || lane.rows_ >= lane.largest()) return false;
-  if (running() < std::max(options_.cores * 5 / 8, 2) || !lane.GainsByJoining()) return false;
+  if (running() < JoinsFrom() || !lane.GainsByJoining()) return false;
   return now < JoinedUntil(lane);
 }
 

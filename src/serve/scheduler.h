@@ -10,6 +10,7 @@
 // has all of them, beside others it has its part.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -123,8 +124,9 @@ struct SchedulerOptions {
   // Queues of devices that do the runs, where the host's cores only wait for them; 0: the cores do.
   int lanes = 0;
   bool own_cores = false;  // no other program uses them
-  // There, runs that are not of the high class: on any core; each thread on one of its own; that
-  // too, and behind all others, not only while requests are turned away.
+  // There, runs that are not of the high class: on any core, but for threads that stand behind,
+  // which have one each; each thread on one of its own; that too, and behind all others, not only
+  // while requests are turned away.
   enum class Placement : uint8_t { kFree, kPinned, kBehind };
   Placement placement = Placement::kFree;
   // Runs of the high class at once, whatever else runs: for threads that the system puts before the
@@ -177,7 +179,8 @@ class Scheduler {
   // With `pass` a thread of the high class that has nothing else takes what is much shorter than
   // all that runs, beside the slots.
   Decision Next(Time now, Takes takes = Takes::kAll, bool pass = false);
-  // Whether there may be something to take: requests wait, and a slot is free for them.
+  // Whether there may be something to take: requests wait, a slot is free for them, and they do not
+  // wait to be joined.
   bool MayTake(Takes takes, Time now) const;
   // Whether Next would find something by `pass`.
   bool MayPassRuns(Time now) const { return ToPassRuns(now).first != nullptr; }
@@ -190,6 +193,8 @@ class Scheduler {
   size_t queued(Priority priority) const { return queued_by_[static_cast<size_t>(priority)]; }
   // Slots in use.
   int running() const { return static_cast<int>(running_.size()) - slotless_; }
+  // Runs under way from which on rows that are cheaper together wait for one to end.
+  int JoinsFrom() const { return std::max(options_.cores * kBusyOfEight / 8, 2); }
   // Slots that are used at most, as adapted.
   int limit() const { return static_cast<int>(limit_); }
   bool Idle() const { return queued_ == 0 && running_.empty(); }
@@ -197,6 +202,8 @@ class Scheduler {
   Time EstimatedWait(Priority priority, Time now) const;
 
  private:
+  // Of eight cores, those that run something when rows begin to wait to be joined.
+  static constexpr int kBusyOfEight = 5;
   struct Running {
     Priority priority;
     Time expected_end, cost;

@@ -96,6 +96,7 @@ bool IsWholePrecision(const Instruction& i) {
   if (i.op() != Op::kReducePrecision) return false;
   const auto& attrs = i.attrs<hlo::ReducePrecisionAttrs>();
   FloatFormat own = FormatOf(i.shape().dtype());
+  if (own.mantissa_bits == 0) return false;  // its NaNs do not stay
   return attrs.exponent_bits >= own.exponent_bits && attrs.mantissa_bits >= own.mantissa_bits;
 }
 

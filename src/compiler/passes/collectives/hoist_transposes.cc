@@ -46,7 +46,10 @@ Result<Instruction*> SwappedDot(Instruction* dot, const hlo::Ints& permutation, 
     shape.set_dim(d, dot->shape().dim(permutation[static_cast<size_t>(d)]));
   }
   Instruction* operands[] = {dot->operand(1), dot->operand(0)};
-  return b.Add(Op::kDot, operands, hlo::Attrs(std::move(swapped)), &shape, dot->name());
+  Instruction* turned =
+      TRY(b.Add(Op::kDot, operands, hlo::Attrs(std::move(swapped)), &shape, dot->name()));
+  hlo::CopyFacts(*dot, *turned);
+  return turned;
 }
 
 // A dot that nobody else reads is made transposed at once, unless its rows are longer than its
@@ -66,8 +69,8 @@ Result<bool> HoistToDot(Instruction* transpose, Instruction* dot) {
 
 Result<bool> HoistTranspose(Instruction* transpose) {
   if (transpose->op() != Op::kTranspose || HasControlDependencies(*transpose)) return false;
+  if (transpose->operand(0)->op() == Op::kDot) return HoistToDot(transpose, transpose->operand(0));
   Instruction* collective = transpose->operand(0);
-  if (collective->op() == Op::kDot) return HoistToDot(transpose, collective);
   if (!MovesPastTranspose(*collective)) return false;
   Instruction* product = collective->operand(0);
   if (product->op() != Op::kDot || product->users().size() != 1) return false;
