@@ -22,6 +22,18 @@ constexpr Time kCrowded = kSecond;
 constexpr double kStarved = 8, kStarvedSmoothing = 1.0 / 16;
 constexpr Time kStarvedPause = 10 * kSecond;
 
+// Tasks that this thread may run, until all that came with them was looked at.
+struct HeldRuns {
+  struct Run {
+    std::pair<Time, size_t> order;  // what it costs, when it came
+    RunHandler* handler;
+    TaskRef task;
+  };
+  bool on = false;
+  std::vector<Run> runs;
+};
+thread_local HeldRuns held_runs;
+
 // Milliseconds, rounded up: what a client is told to wait.
 int64_t RetryMilliseconds(Time wait) {
   return std::max<int64_t>((wait + kMillisecond - 1) / kMillisecond, 1);
@@ -154,6 +166,42 @@ void RunHandler::SetCrowded(Time now) {
 }
 
 bool RunHandler::RunHere(const TaskRef& task) {
+  if (!held_runs.on) return RunNow(task);
+  const Lane& lane = *task->lane;
+  const Time cost = lane.Cost(lane.BucketFor(task->rows));
+  held_runs.runs.push_back({{cost, held_runs.runs.size()}, this, task});
+  return true;
+}
+
+void RunHandler::HoldRuns() {
+  held_runs.on = true;
+}
+
+bool RunHandler::HoldsRuns() {
+  return held_runs.on;
+}
+
+size_t RunHandler::ReleaseRuns(Time most) {
+  held_runs.on = false;
+  std::vector<HeldRuns::Run>& runs = held_runs.runs;
+  std::ranges::sort(runs, {}, &HeldRuns::Run::order);
+  Time wait = 0;
+  auto late = std::ranges::find_if(runs, [&](const HeldRuns::Run& run) {
+    return std::exchange(wait, wait + run.order.first) > most;
+  });
+  for (auto run = late; run != runs.end(); ++run) run->handler->Submit(std::move(run->task));
+  runs.erase(late, runs.end());
+  std::ranges::reverse(runs);  // the next one is the last
+  return runs.size();
+}
+
+void RunHandler::RunNext() {
+  HeldRuns::Run run = std::move(held_runs.runs.back());
+  held_runs.runs.pop_back();
+  if (!run.handler->RunNow(run.task)) run.handler->Submit(std::move(run.task));
+}
+
+bool RunHandler::RunNow(const TaskRef& task) {
   std::optional<Scheduler::Batch> batch;
   {
     MutexLock lock(mutex_);

@@ -61,6 +61,14 @@ class RunHandler {
   // waits, or where only what is longer stands before it: no queue and no other thread is between.
   // False: it is to be submitted.
   bool RunHere(const TaskRef& task) WEFT_EXCLUDES(mutex_);
+  // Of requests that come together to one thread: between the two, RunHere keeps the caller's tasks
+  // back, so that what others are to run is handed over before anything runs here. Behind that the
+  // shortest go first, one by one; those that would wait longer than `most` for it are submitted.
+  // ReleaseRuns: how many are left for RunNext.
+  static void HoldRuns();
+  static bool HoldsRuns();
+  static size_t ReleaseRuns(Time most);
+  static void RunNext();
   // The task does not run, if it did not begin: refused with CANCELLED.
   void Cancel(Task& task) WEFT_EXCLUDES(mutex_);
   // From now on tasks are refused with UNAVAILABLE; returns when nothing waits or runs, or at the
@@ -108,6 +116,7 @@ class RunHandler {
   void JudgeLeftover(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
   // Runs it, then says that it is done. Whether others wait.
   bool RunBatch(const Scheduler::Batch& batch) WEFT_EXCLUDES(mutex_);
+  bool RunNow(const TaskRef& task) WEFT_EXCLUDES(mutex_);
   // A thread of each kind that has nothing to do, for what waits and may start.
   void WakeOne() WEFT_EXCLUDES(mutex_);
 

@@ -50,6 +50,49 @@ TEST(RunHandler, LosesNobodyWhileItIsCrowded) {
   EXPECT_GT(runner.refused, 0);
 }
 
+// Of requests that came together the shortest run first, here; what would wait for them too long is
+// handed over before.
+TEST(RunHandler, RunsTheShortestOfSeveralFirst) {
+  struct Notes final : TaskRunner {
+    void Run(const Scheduler::Batch& batch) override {
+      MutexLock lock(mutex);
+      (std::this_thread::get_id() == here ? ran_here : ran_there).push_back(batch.lane);
+    }
+    void Refuse(Task&, Error) override {}
+    const std::thread::id here = std::this_thread::get_id();
+    Mutex mutex;
+    std::vector<const Lane*> ran_here, ran_there;
+  } notes;
+  std::array<Lane, 3> lanes = {Lane({1}, true), Lane({1}, true), Lane({1}, true)};
+  constexpr Time kTakes[] = {80 * kMicrosecond, 30 * kMicrosecond, 20 * kMicrosecond};
+  for (size_t i = 0; i < lanes.size(); ++i) lanes[i].Learn(0, kTakes[i]);
+  {
+    RunHandler handler({.slots = 8, .cores = 8}, notes);
+    RunHandler::HoldRuns();
+    for (int which : {0, 1, 2, 0}) {
+      auto task = std::make_shared<Task>();
+      task->lane = &lanes[static_cast<size_t>(which)];
+      task->arrival = Now();
+      EXPECT_TRUE(handler.RunHere(task));
+    }
+    EXPECT_TRUE(RunHandler::HoldsRuns());
+    EXPECT_TRUE(notes.ran_here.empty());
+    EXPECT_EQ(RunHandler::ReleaseRuns(100 * kMicrosecond), 3u);  // the second long one waits 130 us
+    EXPECT_FALSE(RunHandler::HoldsRuns());
+    auto others = [&] {
+      MutexLock lock(notes.mutex);
+      return notes.ran_there.size();
+    };
+    for (Time until = Now() + 20 * kSecond; others() == 0 && Now() < until;) {
+      std::this_thread::yield();
+    }
+    for (int i = 0; i < 3; ++i) RunHandler::RunNext();
+    EXPECT_TRUE(handler.Drain(Now() + 20 * kSecond));
+  }
+  EXPECT_EQ(notes.ran_there, (std::vector<const Lane*>{&lanes[0]}));
+  EXPECT_EQ(notes.ran_here, (std::vector<const Lane*>{&lanes[2], &lanes[1], &lanes[0]}));
+}
+
 // One run that was behind others says nothing; where all hardly get on somebody else has the cores.
 TEST(RunHandler, StarvingIsJudgedByManyRuns) {
   Starvation starvation;

@@ -287,8 +287,10 @@ Server::Ticket Server::Infer(InferRequest request, InferDone done) {
     task->arrival = Now();
     task->servable->stats().Observe(priority, Phase::kAdmission, task->arrival - task->received);
   }
-  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use) && handler_->RunHere(tasks->front()))
+  if (tasks->size() == 1 && MayRunHere(*tasks->front(), use) && handler_->RunHere(tasks->front())) {
+    if (RunHandler::HoldsRuns()) ticket.tasks_.push_back(tasks->front());
     return ticket;
+  }
   for (const auto& task : *tasks) ticket.tasks_.push_back(task);
   for (auto& task : *tasks) handler_->Submit(std::move(task));
   return ticket;

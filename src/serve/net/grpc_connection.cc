@@ -129,6 +129,23 @@ void GrpcConnection::End() {
   session_->Abandon();
 }
 
+// What others are to run is handed over first; then the rest runs here, and the answers of all but
+// the last of it leave together.
+void GrpcConnection::HandleAll(std::span<const CallRef> calls, bool more) {
+  const bool several = calls.size() > 1;
+  if (several) HoldWrites(), RunHandler::HoldRuns();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const bool wanted = more || i + 1 < calls.size() || IsLastReceiver();
+    calls[i]->thread_use_ = wanted ? ThreadUse::kWanted : ThreadUse::kFree;
+    handler_.Handle(calls[i]);
+  }
+  if (!several) return;
+  size_t left = RunHandler::ReleaseRuns(kMostOfRead);
+  for (; left > 1; --left) RunHandler::RunNext();
+  ReleaseWrites();  // before the longest
+  if (left > 0) RunHandler::RunNext();
+}
+
 bool GrpcConnection::Serve(bool ending) {
   for (;;) {
     std::vector<CallRef> calls;
@@ -147,17 +164,7 @@ bool GrpcConnection::Serve(bool ending) {
     }
     Deliver();
     for (const auto& cancel : cancelled) cancel();
-    const Time until = Now() + kMostOfRead;  // for all but the last, and what cannot be queued
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const bool last = i + 1 == calls.size();
-      const bool wanted = more || !last || IsLastReceiver();
-      calls[i]->thread_use_ = !wanted         ? ThreadUse::kFree
-                              : Now() < until ? ThreadUse::kWanted
-                                              : ThreadUse::kNeeded;
-      if (i == 0 && !last) HoldWrites();
-      if (i > 0 && last) ReleaseWrites();  // before the one that may run here
-      handler_.Handle(calls[i]);
-    }
+    HandleAll(calls, more);
     if (over) return false;
     if (!more) return true;
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,8 @@ class GrpcConnection final : public Connection,
   void Deliver() WEFT_EXCLUDES(mutex_);
   // Reads what is there, up to a limit; whether more may be.
   bool ReadSome(bool ending) WEFT_REQUIRES(mutex_);
+  // Requests of one read; `more`: there is more to be read.
+  void HandleAll(std::span<const CallRef> calls, bool more);
   void Write() WEFT_REQUIRES(mutex_);
   bool Hold();  // whether its writes wait
   void End() WEFT_REQUIRES(mutex_);
