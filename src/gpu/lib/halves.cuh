@@ -1,5 +1,5 @@
-// bf16 and f16, by the machine's conversions, which give one NaN for all: the sign is put back, by
-// which `-x` of a NaN is sorted.
+// bf16 and f16, by the machine's conversions, which give one NaN for all: its sign is put back, by
+// which `-x` is sorted.
 struct BF16 {
   static __device__ inline f32 Decode(u16 x) { return __uint_as_float(u32(x) << 16); }
   static __device__ inline u16 Encode(f32 x) {
