@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/mutex.h"
 #include "base/str.h"
 #include "gpu/fake_driver.h"
 #include "gpu/library_text.h"
@@ -187,34 +188,29 @@ static float rsqrtf(float x) { return float(1 / std::sqrt(double(x))); }
 static double rsqrt(double x) { return 1 / std::sqrt(x); }
 )cuda";
 
-// halves.cuh without the machine's instructions.
+// The machine's conversions of halves.cuh, with its one NaN.
 constexpr std::string_view kHostHalves = R"cuda(
-struct BF16 {
-  static inline f32 Decode(u16 x) { return __uint_as_float(u32(x) << 16); }
-  static inline u16 Encode(f32 x) {
-    u32 b = __float_as_uint(x);
-    if (x != x) return 0x7fff;
-    return u16((b + 0x7fffu + (b >> 16 & 1)) >> 16);
-  }
-};
-struct F16 {
-  static inline f32 Decode(u16 x) {
-    int exponent = x >> 10 & 31, mantissa = x & 1023;
-    f32 size = exponent == 31   ? (mantissa != 0 ? NAN : INFINITY)
-               : exponent == 0 ? std::ldexp(f32(mantissa), -24)
-                               : std::ldexp(f32(mantissa | 1024), exponent - 25);
-    return x >> 15 ? -size : size;
-  }
-  static inline u16 Encode(f32 x) {
-    u32 sign = __float_as_uint(x) >> 16 & 0x8000u;
-    f32 size = std::fabs(x);
-    if (x != x) return u16(0x7e00u);
-    if (size >= 65520.0f) return u16(sign | 0x7c00u);
-    int exponent = size == 0 ? -14 : std::ilogb(size) < -14 ? -14 : std::ilogb(size);
-    u32 digits = u32(std::nearbyint(std::ldexp(size, 10 - exponent)));
-    return u16(sign | (digits + (u32(exponent + 14) << 10)));
-  }
-};
+static inline u16 host_bf16(f32 x) {
+  u32 b = __float_as_uint(x);
+  return x != x ? u16(0x7fff) : u16((b + 0x7fffu + (b >> 16 & 1)) >> 16);
+}
+static inline f32 host_of_f16(u16 x) {
+  int exponent = x >> 10 & 31, mantissa = x & 1023;
+  if (exponent == 31 && mantissa != 0) return __uint_as_float(0x7fffffffu);
+  f32 size = exponent == 31   ? INFINITY
+             : exponent == 0 ? std::ldexp(f32(mantissa), -24)
+                             : std::ldexp(f32(mantissa | 1024), exponent - 25);
+  return x >> 15 ? -size : size;
+}
+static inline u16 host_f16(f32 x) {
+  u32 sign = __float_as_uint(x) >> 16 & 0x8000u;
+  f32 size = std::fabs(x);
+  if (x != x) return u16(0x7fffu);
+  if (size >= 65520.0f) return u16(sign | 0x7c00u);
+  int exponent = size == 0 ? -14 : std::ilogb(size) < -14 ? -14 : std::ilogb(size);
+  u32 digits = u32(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return u16(sign | (digits + (u32(exponent + 14) << 10)));
+}
 )cuda";
 
 // matrix.cuh likewise: fragments of a warp's tiles are exchanged in memory.
@@ -247,7 +243,10 @@ void ReplaceText(std::string& text, std::string_view from, std::string_view to) 
 }
 
 std::string HostText(std::string text) {
-  ReplaceText(text, kHalvesText, kHostHalves);
+  if (size_t at = text.find(kHalvesText); at != text.npos) text.insert(at, kHostHalves);
+  ReplaceText(text, R"(asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x));)", "r = host_bf16(x);");
+  ReplaceText(text, R"(asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x));)", "r = host_of_f16(x);");
+  ReplaceText(text, R"(asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));)", "r = host_f16(x);");
   ReplaceText(text, kMatrixText, kHostMatrix);
   ReplaceText(text,
               R"(asm("{ .reg .b32 t; not.b32 t, %1; add.s32 %0, t, 1; }" : "=r"(r) : "r"(a));)",
@@ -368,6 +367,8 @@ std::shared_ptr<const CudaDriver> MakeHostCudaDriver(int64_t bytes) {
     auto* launch = new HostLaunch{host, host->bind(parameters), blocks, threads};
     auto run = [](void* data) {
       std::unique_ptr<HostLaunch> own(static_cast<HostLaunch*>(data));
+      static Mutex one;  // a block's state is static in its module, which streams share
+      MutexLock lock(one);
       own->function->run(own->body, own->blocks, own->threads);
     };
     return base->LaunchHostFunc(stream, run, launch);

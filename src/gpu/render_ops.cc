@@ -133,7 +133,7 @@ std::string RenderOp(const Instr& instr, std::span<const std::string> args,
     case Op::kNarrow: return FromStorage(instr.format, ToStorage(instr.format, args[0]));
     case Op::kNot: return StrCat(type == DType::kPred ? "!" : "~", args[0]);
     case Op::kNeg:
-      if (IsFloat(type)) return StrCat("-", args[0]);
+      if (IsFloat(type)) return StrCat("Minus(", args[0], ")");
       break;
     case Op::kMul:
       if (!instr.rounded) break;

@@ -142,6 +142,23 @@ RoutineCase SortAloneCase(const char* type, int64_t rows, int64_t n, const char*
                   StrCat("outer = ", rows, ", n = ", n, ", inner = 1", attrs), 0);
 }
 
+// Keys of so few bits.
+RoutineCase FewBitsCase(RoutineCase c, const char* type, uint64_t bits) {
+  c.text.insert(c.text.rfind("}\n}"), StrCat(", bits = ", bits));
+  StrAppend(c.name, " of ", bits, " bits");
+  c.prepare = [dtype = *ParseDType(type), bits](Literal& keys, int64_t number) {
+    if (number > 0) return;
+    std::byte* at = keys.mutable_data();
+    for (int64_t i = 0; i < keys.shape().elements(); ++i, at += ByteWidth(dtype)) {
+      int64_t x;
+      LoadI64(dtype, at, 1, &x);
+      x &= (int64_t{1} << bits) - 1;
+      StoreI64(dtype, &x, 1, at);
+    }
+  };
+  return c;
+}
+
 RoutineCase ComparatorCase(int64_t outer, int64_t n, int64_t inner) {
   RoutineCase c = SortCase("f32", outer, n, inner, ", comparator = \"less\"");
   c.text.insert(c.text.find("steps {"), kLess);
@@ -160,7 +177,14 @@ std::vector<RoutineCase> SortCases(bool few) {
       SortCase("f64", 1, 3000, 2, ", order = \"desc\""),
       SortAloneCase("f32", 1, 4099, ", zeros_equal = true, nans_equal = true"),
       SortAloneCase("s8", 2, 1300),
-      SortAloneCase("u64", 1, 2100, ", order = \"desc\"")};
+      SortAloneCase("u64", 1, 2100, ", order = \"desc\""),
+      FewBitsCase(SortCase("s32", 1, 5000, 1), "s32", 11),
+      FewBitsCase(SortCase("s32", 2, 1500, 3, ", order = \"desc\""), "s32", 7),
+      FewBitsCase(SortAloneCase("u64", 1, 4099), "u64", 13),
+      FewBitsCase(SortAloneCase("s16", 2, 2100), "s16", 3),
+      FewBitsCase(SortCase("s32", 1, 600, 1), "s32", 9),
+      FewBitsCase(SortAloneCase("u64", 1, 70000), "u64",
+                  8)};  // counts are scanned by several blocks
   auto topk = [&](const char* type, int64_t rows, int64_t n, int64_t k, bool largest) {
     cases.push_back(CallCase(
         StrCat("topk_", type, rows, "x", n, "of", k), "topk",

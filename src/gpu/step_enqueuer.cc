@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/float_mode.h"
@@ -209,17 +210,35 @@ class StepEnqueuer {
     loaded_.sides_.Keep(list.stream);
     return stream_->WaitFor(list.end);
   }
-  // An asynchronous one on a stream of its own, behind what this one has been given so far.
-  // Routines share memory of the program's and of libraries: with those a list stays here.
-  Status RunOp(const Step& step, const program::ListStep& op) {
-    bool has_routines = false;
-    ForEachStep(op.steps, [&](const Step& inside) {
-      has_routines |= std::holds_alternative<program::LibraryStep>(inside.op);
+  // Scratch memory that routines of the list need; nothing where one of them uses memory of a
+  // library's, or the host.
+  std::optional<int64_t> ScratchBeside(const Steps& steps) const {
+    std::optional<int64_t> bytes = 0;
+    ForEachStep(steps, [&](const Step& step) {
+      if (!bytes || !std::holds_alternative<program::LibraryStep>(step.op)) return;
+      auto prepared = loaded_.routines_.find(&step);
+      if (prepared == loaded_.routines_.end() || !prepared->second->capturable()) {
+        bytes.reset();
+      } else {
+        bytes = std::max(*bytes, prepared->second->scratch_bytes());
+      }
     });
-    if (step.event.empty() || has_routines || branches_ != nullptr) return RunList(op.steps);
+    return bytes;
+  }
+  // An asynchronous one on a stream of its own, behind what this one has been given so far, with
+  // scratch memory of its own.
+  Status RunOp(const Step& step, const program::ListStep& op) {
+    if (step.event.empty() || branches_ != nullptr) return RunList(op.steps);
+    const std::optional<int64_t> bytes = ScratchBeside(op.steps);
+    if (!bytes) return RunList(op.steps);
     Beside list{step.event, TRY(loaded_.sides_.Take(loaded_.core_)), nullptr};
     TRY(list.stream->WaitFor(TRY(stream_->Record())));
-    StepEnqueuer enqueuer(loaded_, call_, *list.stream, addresses_, scratch_, nullptr);
+    Allocation scratch;  // freed behind what is enqueued here
+    if (*bytes > 0) {
+      scratch = TRY(loaded_.core_->Allocate(*list.stream, *bytes, runtime::MemorySpace::kDevice,
+                                            StrCat("scratch of ", step.event)));
+    }
+    StepEnqueuer enqueuer(loaded_, call_, *list.stream, addresses_, scratch.address(), nullptr);
     Status status = enqueuer.RunList(op.steps);
     TRY(enqueuer.Join());
     list.end = TRY(list.stream->Record());
@@ -268,12 +287,20 @@ class StepEnqueuer {
     for (; done < trips; ++done) TRY(RunList(op.body));
     return {};
   }
-  // Those of a list of steps, about; 0: it has to wait for the host on the way.
+  // Those of a list of steps, about; 0: it has to wait for the host on the way, or puts work beside
+  // others, which a graph has no streams for.
   int64_t LaunchesOf(const Steps& steps) const {
     constexpr int64_t kOfRoutine = 2;
     int64_t count = 0;
     for (const Step& step : steps) {
       if (std::holds_alternative<program::WaitStep>(step.op)) continue;
+      if (auto* list = std::get_if<program::ListStep>(&step.op)) {
+        const bool beside = !step.event.empty() && ScratchBeside(list->steps);
+        const int64_t inside = beside ? 0 : LaunchesOf(list->steps);
+        if (inside == 0 && !list->steps.empty()) return 0;
+        count += inside;
+        continue;
+      }
       if (loaded_.absorbed_.contains(&step)) continue;
       if (std::holds_alternative<program::LibraryStep>(step.op)) {
         auto prepared = loaded_.routines_.find(&step);

@@ -59,12 +59,14 @@
 //            What the host sends to a running program: an error where it is reached, as nobody
 //            there does.
 // sort       (read x0, x1, ..., write y0, y1, ...) {n [, outer = 1] [, inner = 1] [, order = "asc"]
-//            [, keys = 1] [, zeros_equal = false] [, nans_equal = false] [, comparator = "kernel"]}
+//            [, keys = 1] [, zeros_equal = false] [, nans_equal = false] [, comparator = "kernel"]
+//            [, bits = 0]}
 //            Operands are [outer, n, inner]; sorts the tuples of all operands along n, stably. By
 //            the first `keys` operands, the earlier ones first: integers and pred by value, floats
 //            in total order (-NaN, -inf, ..., -0, 0, ..., inf, NaN), where zeros_equal makes -0 and
 //            0 one value and nans_equal makes all NaN one value above the others (JAX sorts with
-//            both); "desc" is the opposite order. Or by a kernel (read a0, b0, a1, b1, ..., write
+//            both); "desc" is the opposite order. With bits, the keys are integers below 2^bits,
+//            and none is negative: no more of them is looked at. Or by a kernel (read a0, b0, a1, b1, ..., write
 //            pred) of one element each (complex: two reals) that says whether tuple a goes before
 //            tuple b; the order is open where that is not a strict weak order.
 // topk       (read x, write values, write s32 indices) {rows, n, k [, largest = true]}

@@ -13,7 +13,7 @@ namespace weft::program {
 namespace {
 
 struct SortSizes {
-  int64_t outer, n, inner, keys;
+  int64_t outer, n, inner, keys, bits;
   bool descending, zeros_equal, nans_equal;
 };
 
@@ -22,6 +22,7 @@ SortSizes SortSizesOf(const LibraryStep& call) {
           IntAttr(call, "n", -1),
           IntAttr(call, "inner", 1),
           IntAttr(call, "keys", 1),
+          IntAttr(call, "bits", 0),
           StringAttr(call, "order", "asc") == "desc",
           BoolAttr(call, "zeros_equal", false),
           BoolAttr(call, "nans_equal", false)};
@@ -69,6 +70,9 @@ Status VerifySort(const Program& program, const Step& step) {
     TRY(CheckElements(program, out, elements, "sort", "a result"));
   }
   std::string_view comparator = StringAttr(call, "comparator", "");
+  if (s.bits < 0 || s.bits > 64 || (s.bits > 0 && !comparator.empty())) {
+    return InvalidArgument("sort: bits = ", s.bits);
+  }
   if (!comparator.empty()) return CheckComparator(program, step, comparator);
   std::string_view order = StringAttr(call, "order", "asc");
   if (order != "asc" && order != "desc") return InvalidArgument("sort: unknown order ", order);
@@ -78,6 +82,9 @@ Status VerifySort(const Program& program, const Step& step) {
   for (int64_t i = 0; i < s.keys; ++i) {
     DType dtype = DTypeOf(program, step.uses[static_cast<size_t>(i)]);
     if (IsComplex(dtype)) return InvalidArgument("sort: ", weft::Name(dtype), " has no order");
+    if (s.bits > 0 && !IsInteger(dtype)) {
+      return InvalidArgument("sort: bits of ", weft::Name(dtype));
+    }
   }
   return {};
 }
@@ -121,6 +128,23 @@ Status SortByMerging(std::vector<int64_t>& items, const Less& less) {
   return {};
 }
 
+// What the step says of its keys holds for one row.
+Status CheckBits(const Program& program, const Step& step, const SortSizes& s, int64_t first,
+                 std::span<const std::span<std::byte>> memory) {
+  if (s.bits == 0) return {};
+  for (size_t k = 0; k < static_cast<size_t>(s.keys); ++k) {
+    const DType dtype = DTypeOf(program, step.uses[k]);
+    for (int64_t i = 0; i < s.n; ++i) {
+      const int64_t at = (first + i * s.inner) * ByteWidth(dtype);
+      int64_t value;
+      LoadI64(dtype, memory[k].data() + at, 1, &value);
+      const bool fits = s.bits == 64 || static_cast<uint64_t>(value) >> s.bits == 0;
+      if (!fits) return InvalidArgument("sort: a key is ", value, ", not below 2^", s.bits);
+    }
+  }
+  return {};
+}
+
 Status InterpretSort(const Program& program, const Step& step, int64_t,
                      std::span<const std::span<std::byte>> memory) {
   const auto& call = std::get<LibraryStep>(step.op);
@@ -157,6 +181,7 @@ Status InterpretSort(const Program& program, const Step& step, int64_t,
       TRY(detail::RunKernel(*kernel, params, budget, false));
       return result != std::byte{0};
     };
+    TRY(CheckBits(program, step, s, first, memory));
     std::vector<int64_t> items(static_cast<size_t>(s.n));
     std::iota(items.begin(), items.end(), int64_t{0});
     TRY(SortByMerging(items, less));

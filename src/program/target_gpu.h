@@ -21,6 +21,14 @@ struct GpuFigures {
   static constexpr double kBlockShare = 0.25;
   // Launches that reading a predicate on the host takes as long as.
   static constexpr double kHostTurns = 5;
+  // Elements that a thread computes while the threads of a block combine what they have and meet at
+  // a barrier.
+  static constexpr int64_t kBarrierElements = 4;
+  // Launches that going on beside takes as long as: an event recorded and waited for, twice.
+  static constexpr double kStreamTurns = 4;
+  // As many of the machine's threads are enough where each moves several elements at once, of which
+  // more bytes are under way: half of them.
+  static constexpr int64_t kWideThreads = 2;
   // Bytes that a thread moves at once.
   static constexpr double kBytesAtOnce = 16;
 };

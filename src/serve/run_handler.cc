@@ -84,14 +84,16 @@ RunHandler::RunHandler(SchedulerOptions options, TaskRunner& runner)
       });
     }
   };
-  const int others = options.slots - options.reserved;
-  if (options.reserved > 0) StartHigh(std::max(options.reserved, options.high_slots));
-  start(others, "serve ", Crew::kOthers);
-  if (others_only_ && runs_on_cores_) start(others, "serve leftover ", Crew::kLeftover);
-  if (runs_on_cores_) {
-    MutexLock lock(mutex_);
-    VLOG("serve", 1) << "rows that are cheaper together wait for a run to end where "
-                     << scheduler_.JoinsFrom() << " are under way";
+  {
+    MutexLock lock(mutex_);  // no thread asks how many there are before all have been counted
+    const int others = options.slots - options.reserved;
+    if (options.reserved > 0) StartHigh(std::max(options.reserved, options.high_slots));
+    start(others, "serve ", Crew::kOthers);
+    if (others_only_ && runs_on_cores_) start(others, "serve leftover ", Crew::kLeftover);
+    if (runs_on_cores_) {
+      VLOG("serve", 1) << "rows that are cheaper together wait for a run to end where "
+                       << scheduler_.JoinsFrom() << " are under way";
+    }
   }
   for (const CrewFacts& crew : Crews()) {
     VLOG("serve", 1) << crew.threads << " threads for runs, " << crew.name << ": " << crew.rank

@@ -206,6 +206,34 @@ def spans_of(function):
   return spans
 
 
+def beside(platform):
+  """A device of XLA's, where JAX_PLATFORMS names it too."""
+  try:
+    return [jax.devices(platform)[0]]
+  except RuntimeError:
+    return []
+
+
+@case
+def scalars():
+  """Calls of a program that does next to nothing: one behind the other, each waited for, each result fetched."""
+  add, wanted = jax.jit(lambda x: x + 1), (20, 60, 100)
+  for device in [*jax.devices(), *beside("cuda")] if REAL else jax.devices():
+    x = jax.device_put(np.float32(0), device)
+
+    def chained(x=x):
+      y = x
+      for _ in range(1000):
+        y = add(y)
+      y.block_until_ready()
+
+    times = (best(chained, 5)[1] / 1000, best(lambda x=x: add(x).block_until_ready(), 1000)[1],
+             best(lambda x=x: np.asarray(add(x)), 1000)[1])
+    print(f"scalars: {device}: chained {times[0] * 1e6:.1f} us a call, waited for {times[1] * 1e6:.1f}, fetched {times[2] * 1e6:.1f} (asked: {wanted})")
+    if REAL and device == jax.devices()[0]:
+      assert all(took * 1e6 <= most for took, most in zip(times, wanted)), times
+
+
 @case
 def transfers():
   """Times of copies between NumPy and the GPU."""

@@ -132,8 +132,16 @@ class SuitePlugin:
       self.run(session, session.items[index], None if following is None else session.items[following])
     return True
 
+  def fallbacks(self):
+    """Programs that Weft has left to the evaluator so far."""
+    if not self.platform.startswith("weft"):
+      return 0
+    import weft
+    return weft.metrics().get("weft_fallbacks_total", 0)
+
   def run(self, session, item, following):
     del session
+    before = self.fallbacks()
     self.reports = []
     self.channel.send(start=item.nodeid.split("::", 1)[-1])
     begin, cpu = time.monotonic(), time.process_time()
@@ -147,7 +155,7 @@ class SuitePlugin:
         outcome, reason = "skip", reason_of(report)
     self.channel.send(
         done=outcome, reason=reason, seconds=round(time.monotonic() - begin, 3), cpu=round(time.process_time() - cpu, 3),
-        memory_mb=memory_mb())
+        memory_mb=memory_mb(), fallbacks=self.fallbacks() - before)
 
 
 def main():

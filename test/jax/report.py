@@ -235,6 +235,14 @@ class Summary:
     if spent:
       print(f"{sum(spent):.0f} s of CPU time in {len(spent)} cases, {sum(spent) / len(spent):.2f} s a case\n")
 
+  def print_fallbacks(self):
+    """Cases with programs that the evaluator ran, since native code cannot."""
+    found = [f"{file}::{name}" for (file, _), results in self.ran.items() for name, result in results.items() if result.get("fallbacks")]
+    cases = sum(len(results) for results in self.ran.values())
+    if cases:
+      print(f"{len(found)} of {cases} cases ({len(found) / cases:.2%}) have programs that the evaluator ran{':' if found else ''}", *found, sep="\n  ")
+      print()
+
   def print_failures(self, limit=40):
     groups = sorted(self.failures.items(), key=lambda item: -len(item[1]))
     if groups:

@@ -301,6 +301,8 @@ def main():
   summary = report.Summary(run.groups, run.ran, run.totals, run.errors, baseline, known, platform["ours"])
   summary.print_table()
   summary.print_times()
+  if platform["ours"]:
+    summary.print_fallbacks()
   summary.print_failures()
   if options.write_baseline:
     baseline.write(run.ran, run.totals, options.sample)

@@ -231,6 +231,8 @@ class Pool:
       if isinstance(message, dict):
         result = dict(
             outcome=message["done"], reason=message["reason"], seconds=message["seconds"], cpu=message["cpu"])
+        if message["fallbacks"]:
+          result["fallbacks"] = message["fallbacks"]
       elif message == "timeout":
         process.end(kill=True)
         result = dict(outcome="timeout", reason=f"over {self._settings.case_seconds:g} s",

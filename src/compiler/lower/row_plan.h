@@ -26,7 +26,7 @@ class RowPlan {
     member_.insert(body.members.begin(), body.members.end());
     for (size_t k = body.members.size(); k-- > 0;) {
       if (IsReadByRows(*body.members[k], body)) by_rows_.insert(body.members[k]);
-      if (IsReadInPlace(*body.members[k])) in_place_.insert(body.members[k]);
+      if (IsReadAtOwnPlace(*body.members[k])) at_own_place_.insert(body.members[k]);
     }
     for (const hlo::Instruction* m : body.members) {
       int ready = 0;
@@ -88,11 +88,11 @@ class RowPlan {
   // All uses of a wide value in the kernel, and of wide values that are made of it, are at its own
   // place: none is by a reduction that is written out, say, which reads its neighbours. Users come
   // first.
-  bool IsReadInPlace(const hlo::Instruction& m) const {
+  bool IsReadAtOwnPlace(const hlo::Instruction& m) const {
     return std::all_of(m.users().begin(), m.users().end(), [&](const hlo::Instruction* user) {
       if ((user->op() == hlo::Op::kTuple && user->IsRoot()) || !member_.contains(user)) return true;
       if (!KeepsRows(*user, m, space_)) return false;
-      return !space_.IsWide(user->shape()) || in_place_.contains(user);
+      return !space_.IsWide(user->shape()) || at_own_place_.contains(user);
     });
   }
 
@@ -148,7 +148,7 @@ class RowPlan {
       if (!m->shape().IsArray() || !space_.IsWide(m->shape())) continue;
       auto it = uses.find(m);
       if (it == uses.end() || it->second.size() < 2 || !IsReadByRows(*m, body)) continue;
-      if (in_registers_ && !in_place_.contains(m)) continue;
+      if (in_registers_ && !at_own_place_.contains(m)) continue;
       if (CostOfCone(*m, kept) < worth_) continue;
       int64_t size = space_.length * ByteWidth(RealType(m->shape().dtype())) * 2;
       if (bytes + size > most_bytes_) continue;
@@ -163,7 +163,7 @@ class RowPlan {
   double worth_;
   int64_t most_bytes_;
   bool in_registers_;
-  std::unordered_set<const hlo::Instruction*> member_, by_rows_, in_place_;
+  std::unordered_set<const hlo::Instruction*> member_, by_rows_, at_own_place_;
   std::unordered_map<const hlo::Instruction*, int> ready_;
   std::map<int, std::vector<const hlo::Instruction*>> reduces_, narrow_, kept_, output_roots_;
   std::map<int, std::vector<size_t>> outputs_;

@@ -244,20 +244,36 @@ __device__ inline void ScanSums(u32* sums, s64 chunks) {
     base += total;
   }
 }
-__device__ inline void ScanChunks(u32* counts, s64 length, const u32* sums) {
-  __shared__ u32 shared[kThreads];
+// What a thread has of a chunk that begins at place `base`; `total` is that of the chunk.
+__device__ inline void PlacesOfChunk(u32* counts, s64 length, s64 begin, u32 base, u32* shared,
+                                     u32& total) {
   constexpr int kEach = kChunk / kThreads;
-  s64 chunks = (length + kChunk - 1) / kChunk, row = blockIdx.x / chunks;
-  s64 begin = blockIdx.x % chunks * kChunk + threadIdx.x * kEach;
-  u32 values[kEach], sum = 0, total;
+  u32 values[kEach], sum = 0;
   for (int e = 0; e < kEach; ++e) {
-    values[e] = begin + e < length ? counts[row * length + begin + e] : 0;
+    values[e] = begin + e < length ? counts[begin + e] : 0;
     sum += values[e];
   }
-  u32 place = sums[blockIdx.x] + SumBefore(sum, shared, total);
+  u32 place = base + SumBefore(sum, shared, total);
   for (int e = 0; e < kEach; ++e) {
-    if (begin + e < length) counts[row * length + begin + e] = place;
+    if (begin + e < length) counts[begin + e] = place;
     place += values[e];
+  }
+}
+__device__ inline void ScanChunks(u32* counts, s64 length, const u32* sums) {
+  __shared__ u32 shared[kThreads];
+  s64 chunks = (length + kChunk - 1) / kChunk, row = blockIdx.x / chunks;
+  s64 begin = blockIdx.x % chunks * kChunk + threadIdx.x * (kChunk / kThreads);
+  u32 total;
+  PlacesOfChunk(counts + row * length, length, begin, sums[blockIdx.x], shared, total);
+}
+// The same of short rows, a block each.
+__device__ inline void ScanRow(u32* counts, s64 length) {
+  __shared__ u32 shared[kThreads];
+  u32 base = 0, total;
+  for (s64 begin = 0; begin < length; begin += kChunk) {
+    PlacesOfChunk(counts + blockIdx.x * length, length,
+                  begin + threadIdx.x * (kChunk / kThreads), base, shared, total);
+    base += total;
   }
 }
 

@@ -71,6 +71,25 @@ __device__ inline T Neg(T a) {
   if (Integer<T>::kSigned) return T(s32(NegWord(u32(a)) << kShift) >> kShift);
   return T(NegWord(u32(a)));
 }
+// Of floats, by their bits: the machine's own negation is a sum, which gives one NaN for all.
+__device__ inline f32 Minus(f32 a) {
+#ifdef __CUDACC_RTC__
+  u32 r;
+  asm("xor.b32 %0, %1, 0x80000000;" : "=r"(r) : "r"(__float_as_uint(a)));
+  return __uint_as_float(r);
+#else
+  return -a;
+#endif
+}
+__device__ inline f64 Minus(f64 a) {
+#ifdef __CUDACC_RTC__
+  u64 r;
+  asm("xor.b64 %0, %1, 0x8000000000000000;" : "=l"(r) : "l"(__double_as_longlong(a)));
+  return __longlong_as_double(r);
+#else
+  return -a;
+#endif
+}
 template <class T>
 __device__ inline T Abs(T a) {
   return a < T(0) ? Neg(a) : a;

@@ -8,13 +8,16 @@
 #include "gpu/routines/gemm.h"
 #include "gpu/routines/kernels.h"
 #include "gpu/routines/ways.h"
+#include "program/target_facts.h"
 
 namespace weft::gpu {
 namespace {
 
-constexpr int64_t kMostRows = 8;      // of the small operand: eight sums each in registers
-constexpr int64_t kEight = 8;         // elements that a thread reads at once
-constexpr int64_t kWarp = 32;         // and so many threads a row at most
+constexpr int64_t kTogether = program::TargetFacts::kAccessBytes;
+constexpr int64_t kEight = kTogether / 2;  // 16-bit elements that a thread reads at once
+constexpr int64_t kWarp = program::TargetFacts::kWarpThreads;  // and so many threads a row at most
+// Of the small operand: as many f32 sums each as elements are read, in a quarter of the registers.
+constexpr int64_t kMostRows = program::TargetFacts::kThreadRegisterBytes / 4 / 4 / kEight;
 constexpr int64_t kDotsABlock = 128;  // columns
 constexpr int64_t kLeastChunk = 256;  // rows that a block adds up at least
 constexpr int64_t kBlocksACore = 8;   // where there are more of them
@@ -114,7 +117,6 @@ Status ThinGemm::Take(const RoutineInputs& inputs, const GemmForm& f) {
     return Unimplemented("no few rows of a type that it takes");
   }
   auto lies_well = [&](const ThinOperand& x) {
-    constexpr int64_t kTogether = 16;
     const int64_t width = ByteWidth(inputs.type(x.use));
     return inputs.alignment(x.use) >= kTogether && x.row * width % kTogether == 0 &&
            x.batch.inner * width % kTogether == 0 && x.batch.outer * width % kTogether == 0;

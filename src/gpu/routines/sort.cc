@@ -24,7 +24,8 @@ class SortRoutineOnGpu : public PreparedRoutine {
  private:
   struct KeyPass {  // by one operand
     RoutineKernel load, count, distribute;
-    int bits;
+    int bits;    // of a key
+    int sorted;  // the lower ones, all that differ
   };
   Status PrepareRuns(const RoutineInputs& inputs, std::string text);
   Status PrepareRadix(const RoutineInputs& inputs, std::string text);
@@ -40,10 +41,14 @@ class SortRoutineOnGpu : public PreparedRoutine {
                      Moved to) const;
   Status EnqueueDirect(const RoutineCall& call) const;
   int64_t total() const { return plan_.size.rows * plan_.size.n; }
+  // A byte is sorted at a time.
+  int SortedBits(int bits) const {
+    return plan_.bits == 0 ? bits : std::min(bits, static_cast<int>(plan_.bits + 7) / 8 * 8);
+  }
   int64_t tiles(int bits) const { return BlocksFor(plan_.size.n, bits == 64 ? 2048 : 4096); }
 
   const SortPlan plan_;
-  RoutineKernel runs_, merge_, take_, sum_chunks_, scan_sums_, scan_chunks_;
+  RoutineKernel runs_, merge_, take_, sum_chunks_, scan_sums_, scan_chunks_, scan_row_;
   std::vector<KeyPass> passes_;  // radix, the last key first
   bool direct_ = false;          // elements are moved, not numbers of theirs
   int64_t perm_[2] = {}, keys_[2] = {}, counts_ = 0, sums_ = 0;  // in the scratch memory
@@ -88,7 +93,8 @@ Status SortRoutineOnGpu::PrepareRadix(const RoutineInputs& inputs, std::string t
     std::string key(KeyType(dtype));
     passes_.push_back({TRY(MakeKernel(inputs, text, StrCat("load", i))),
                        TRY(MakeKernel(inputs, text, "count_" + key)),
-                       TRY(MakeKernel(inputs, text, "distribute_" + key)), KeyBits(dtype)});
+                       TRY(MakeKernel(inputs, text, "distribute_" + key)), KeyBits(dtype),
+                       SortedBits(KeyBits(dtype))});
   }
   take_ = TRY(MakeKernel(inputs, text, "take"));
   for (int64_t& at : keys_) at = scratch_.Add(total() * widest / 8);
@@ -100,6 +106,7 @@ Status SortRoutineOnGpu::PreparePlaces(const RoutineInputs& inputs, const std::s
   sum_chunks_ = TRY(MakeKernel(inputs, text, "sum_chunks"));
   scan_sums_ = TRY(MakeKernel(inputs, text, "scan_sums"));
   scan_chunks_ = TRY(MakeKernel(inputs, text, "scan_chunks"));
+  scan_row_ = TRY(MakeKernel(inputs, text, "scan_row"));
   int64_t length = plan_.size.rows * 256 * tiles(bits);
   counts_ = scratch_.Add(length * 4);
   sums_ = scratch_.Add((plan_.size.rows + length / kSortChunk + 1) * 4);
@@ -123,7 +130,8 @@ Status SortRoutineOnGpu::PrepareDirect(const RoutineInputs& inputs, std::string 
   passes_.push_back({{},
                      TRY(MakeKernel(inputs, text, "count_elements")),
                      TRY(MakeKernel(inputs, text, "distribute_elements")),
-                     bits});
+                     bits,
+                     SortedBits(bits)});
   keys_[0] = scratch_.Add(total() * ByteWidth(inputs.type(0)));
   if (!alone) perm_[0] = scratch_.Add(total() * ByteWidth(inputs.type(1)));
   return PreparePlaces(inputs, text, bits);
@@ -162,9 +170,13 @@ Status SortRoutineOnGpu::EnqueuePass(const RoutineCall& call, const KeyPass& pas
   int64_t blocks = rows.rows * tiles(pass.bits), length = 256 * tiles(pass.bits);
   int64_t chunks = BlocksFor(length, kSortChunk);
   TRY(LaunchWith(call, pass.count, blocks, kSortThreads, from.keys, rows, shift, counts));
-  TRY(LaunchWith(call, sum_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
-  TRY(LaunchWith(call, scan_sums_, rows.rows, kSortThreads, sums, chunks));
-  TRY(LaunchWith(call, scan_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+  if (chunks <= kScannedByABlock) {
+    TRY(LaunchWith(call, scan_row_, rows.rows, kSortThreads, counts, length));
+  } else {
+    TRY(LaunchWith(call, sum_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+    TRY(LaunchWith(call, scan_sums_, rows.rows, kSortThreads, sums, chunks));
+    TRY(LaunchWith(call, scan_chunks_, rows.rows * chunks, kSortThreads, counts, length, sums));
+  }
   return LaunchWith(call, pass.distribute, blocks, kSortThreads, from.keys, from.values, rows,
                     shift, counts, to.keys, to.values);
 }
@@ -177,8 +189,8 @@ Status SortRoutineOnGpu::EnqueueDirect(const RoutineCall& call) const {
   Moved from = {memory(0), alone ? nullptr : memory(1)};
   Moved result = {memory(plan_.operands), alone ? nullptr : memory(3)};
   Moved aside = {call.scratch + keys_[0], alone ? nullptr : call.scratch + perm_[0]};
-  for (int64_t shift = 0; shift < pass.bits; shift += 8) {
-    bool last_but_even = (pass.bits - shift) / 8 % 2 == 1;
+  for (int64_t shift = 0; shift < pass.sorted; shift += 8) {
+    bool last_but_even = (pass.sorted - shift) / 8 % 2 == 1;
     Moved to = last_but_even ? result : aside;
     TRY(EnqueuePass(call, pass, shift, from, to));
     from = to;
@@ -196,7 +208,7 @@ Result<const std::byte*> SortRoutineOnGpu::EnqueueRadix(const RoutineCall& call,
     TRY(LaunchRoutine(call, pass.load, BlocksFor(total()), kRoutineThreads,
                       {in.data(), &rows, &from, &first, &keys, &from}));
     first = 0;
-    for (int64_t shift = 0; shift < pass.bits; shift += 8) {
+    for (int64_t shift = 0; shift < pass.sorted; shift += 8) {
       TRY(EnqueuePass(call, pass, shift, {keys, from}, {keys_to, to}));
       std::swap(keys, keys_to);
       std::swap(from, to);
@@ -242,6 +254,7 @@ Result<PreparedPtr> PrepareSortKernel(const RoutineInputs& inputs) {
   plan.size.n = IntAttr(call, "n", 0);
   plan.operands = inputs.step.uses.size() / 2;
   plan.keys = IntAttr(call, "keys", 1);
+  plan.bits = IntAttr(call, "bits", 0);
   plan.descending = StringAttr(call, "order", "asc") == "desc";
   plan.zeros_equal = BoolAttr(call, "zeros_equal", false);
   plan.nans_equal = BoolAttr(call, "nans_equal", false);

@@ -14,6 +14,8 @@ namespace weft::gpu {
 
 // As in kernels/sort.cu.
 inline constexpr int64_t kSortRun = 1024, kSortChunk = 2048, kSortThreads = 256;
+// Chunks that one block scans sooner than two more launches are.
+inline constexpr int64_t kScannedByABlock = 4;
 struct SortRows {
   int64_t rows, n, inner;
 };
@@ -21,7 +23,7 @@ struct SortRows {
 struct SortPlan {
   SortRows size;
   size_t operands = 1;
-  int64_t keys = 1;
+  int64_t keys = 1, bits = 0;  // of keys that are not negative; 0: all of their type
   bool descending = false, zeros_equal = false, nans_equal = false;
   const program::Kernel* comparator = nullptr;
   bool is_topk = false;
@@ -49,7 +51,8 @@ inline constexpr std::string_view kPlacesText =
     "SumChunks(counts, length, sums);\n}\nextern \"C\" __global__ void scan_sums(u32* sums, "
     "s64 chunks) {\n  ScanSums(sums, chunks);\n}\nextern \"C\" __global__ void "
     "scan_chunks(u32* counts, s64 length, const u32* sums) {\n  ScanChunks(counts, length, "
-    "sums);\n}\n";
+    "sums);\n}\nextern \"C\" __global__ void scan_row(u32* counts, s64 length) {\n  "
+    "ScanRow(counts, length);\n}\n";
 
 // topk of few elements of long rows, by selection: of each run of a row its first k stay, until
 // they are one run.

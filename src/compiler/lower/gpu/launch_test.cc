@@ -242,8 +242,10 @@ TEST(GpuAccess, ReadsSixteenBytesAtOnce) {
                             "y = bf16[64,65536] broadcast(b), dimensions={1}\n"
                             "ROOT r = bf16[64,65536] add(x, y)\n}"),
             16);
-  // Half as many elements: eight a thread would leave too few threads.
-  EXPECT_EQ(BytesReadAtOnce("x = bf16[2097152] parameter(0)\nROOT r = bf16[2097152] negate(x)\n}"),
+  // Half of the machine's threads are enough; of fewer elements eight a thread would leave less.
+  EXPECT_EQ(BytesReadAtOnce("x = f32[1000000] parameter(0)\nROOT r = f32[1000000] negate(x)\n}"),
+            16);
+  EXPECT_EQ(BytesReadAtOnce("x = bf16[1048576] parameter(0)\nROOT r = bf16[1048576] negate(x)\n}"),
             8);
   // An array of f32 beside it has 16 bytes for four.
   EXPECT_EQ(BytesReadAtOnce("x = bf16[4194304] parameter(0)\nROOT r = f32[4194304] convert(x)\n}"),

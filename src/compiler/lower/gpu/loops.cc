@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/lower/draft.h"
+#include "program/target_gpu.h"
 
 namespace weft::compiler {
 
@@ -56,7 +57,8 @@ int KernelDraft::GridLanes(const LoopShape& shape) const {
     bool whole = shape.flat ? n % lanes == 0
                             : minor % lanes == 0 && shape.cuts.empty() && shape.outer.empty();
     double cheap = lanes > 4 && shape.width > 2 ? kCheap / 2 : kCheap;
-    return whole && shape.cost <= cheap && n / lanes >= target_.cores * target_.threads_per_core;
+    const int64_t all = target_.cores * target_.threads_per_core;
+    return whole && shape.cost <= cheap && n / lanes >= all / program::GpuFigures::kWideThreads;
   };
   int64_t computed = target_.AccessBytes() / std::max<int64_t>(shape.width, 1);
   // Arrays of 16 bits that are computed in f32: one access has twice as many of them.

@@ -9,6 +9,7 @@
 #include "compiler/lower/row_plan.h"
 #include "compiler/lower/table.h"
 #include "program/target_facts.h"
+#include "program/target_gpu.h"
 #include "program/work_bounds.h"
 
 namespace weft::compiler {
@@ -33,9 +34,8 @@ int64_t ThreadsOfRow(int64_t length, const program::TargetInfo& target) {
 // Elements of one access, where rows consist of whole ones and all threads get some.
 int LanesOfRow(Subject& subject, int64_t threads) {
   const RowSpace& space = *subject.row_space();
-  int64_t minor = space.wide[space.wide.size() - 1], rows = 1;
+  int64_t minor = space.wide[space.wide.size() - 1];
   if (minor != space.length) return 1;
-  for (size_t d = 0; d < space.kept; ++d) rows *= space.wide[d];
   for (const Instruction* m : subject.body().members) {
     if (m->shape().IsArray() && IsComplex(m->shape().dtype())) return 1;
   }
@@ -43,7 +43,7 @@ int LanesOfRow(Subject& subject, int64_t threads) {
   int64_t width = subject.cx.target.AccessBytes();
   for (const KernelInput& input : subject.body().inputs) {
     const Shape& shape = subject.cx.memory.shape(input.value);
-    if (shape.elements() == rows * minor) {
+    if (shape.elements() == space.rows * minor) {
       width = std::min<int64_t>(width, ByteWidth(shape.dtype()));
     }
   }
@@ -217,10 +217,8 @@ Decision MatchBlockRows(Subject& subject) {
   const RowSpace& space = *subject.row_space();
   if (space.length < kShortestRow) return Refuse("the rows are short");
   // A loop that is one kernel has one block, which takes the rows in turn: a barrier each, against
-  // the steps of a thread that has a row of its own.
-  int64_t rows = 1;
-  for (size_t d = 0; d < space.kept; ++d) rows *= space.wide[d];
-  if (subject.cx.serial && rows > space.length / 4) {
+  // the elements of a thread that has a row of its own.
+  if (subject.cx.serial && space.rows * program::GpuFigures::kBarrierElements > space.length) {
     return Refuse("part of a loop, of whose one block each thread takes a row");
   }
   if (space.length > kRowPerThread * 2 * subject.cx.target.max_threads) {

@@ -98,6 +98,12 @@ class ParallelScatter {
     if (inside >= 0) draft.builder().End();
     return {};
   }
+  // Also the number of those that go nowhere: behind all places, and of as few bits as can be.
+  int64_t PlaceCount() const {
+    int64_t places = 1;
+    for (int64_t d : places_) places *= d;
+    return places;
+  }
   // The number of the place where a window begins.
   ValueId PlaceNumber(KernelDraft& draft, const Index& start) const {
     Index index;
@@ -130,9 +136,7 @@ class ParallelScatter {
   }
 
   Status LastOfEach() {
-    int64_t places = 1;
-    for (int64_t d : places_) places *= d;
-    program::BufferId last = cx_.Scratch(Shape(DType::kS32, {places}), "last");
+    program::BufferId last = cx_.Scratch(Shape(DType::kS32, {PlaceCount()}), "last");
     program::Step none;
     none.op = program::FillStep{std::vector<std::byte>(1, std::byte{0xff})};
     none.uses = {Out(cx_.program, last)};
@@ -175,7 +179,9 @@ class ParallelScatter {
     program::Step sort;
     program::LibraryStep call;
     call.routine = "sort";
-    call.attrs = {{"n", dims_.updates}, {"outer", int64_t{1}}, {"inner", int64_t{1}}};
+    const int64_t bits = std::bit_width(static_cast<uint64_t>(PlaceCount()));
+    call.attrs = {
+        {"n", dims_.updates}, {"outer", int64_t{1}}, {"inner", int64_t{1}}, {"bits", bits}};
     sort.op = std::move(call);
     sort.uses = {In(cx_.program, keys), In(cx_.program, order), Out(cx_.program, sorted),
                  Out(cx_.program, ordered)};
@@ -193,8 +199,6 @@ class ParallelScatter {
     });
   }
 
-  static constexpr int64_t kNowhere = (int64_t{1} << 31) - 1;
-
   Status Places(KernelDraft& draft, ScatterLoops& loops) {
     KernelBuilder& b = draft.builder();
     return draft.ForEachOnGrid({dims_.updates}, false, [&](const Index& thread) -> Status {
@@ -205,7 +209,7 @@ class ParallelScatter {
       Index at = Coordinates(draft.elements(), dims_.scatter_sizes, linear);
       ValueId inside = TRY(loops.Start(at, start));
       ValueId key = b.Cast(PlaceNumber(draft, start), DType::kS32);
-      if (inside >= 0) key = b.Select(inside, key, b.Int(kNowhere, {DType::kS32, 1}));
+      if (inside >= 0) key = b.Select(inside, key, b.Int(PlaceCount(), {DType::kS32, 1}));
       b.Store(memory_[0], number, key);
       b.Store(memory_[1], number, b.Cast(number, DType::kS32));
       return {};
@@ -221,7 +225,7 @@ class ParallelScatter {
       ValueId before = b.Load(memory_[0], b.Max(b.Sub(i, b.Int(1)), b.Int(0)));
       ValueId first =
           b.Emit(Op::kOr, {b.Emit(Op::kEq, {i, b.Int(0)}), b.Emit(Op::kNe, {key, before})});
-      ValueId somewhere = b.Emit(Op::kNe, {key, b.Int(kNowhere, {DType::kS32, 1})});
+      ValueId somewhere = b.Emit(Op::kNe, {key, b.Int(PlaceCount(), {DType::kS32, 1})});
       ValueId end =
           b.Select(b.Emit(Op::kAnd, {first, somewhere}), EndOfSegment(b, i, key), b.Int(0));
       b.Store(memory_[1], i, b.Cast(end, DType::kS32));
