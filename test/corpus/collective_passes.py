@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """Runs the passes for collectives on every module of the corpus that has some; what a pass changes gives the same results on simulated devices.
 
-    collective_passes.py [--passes A;B,C;...] [N]   every module, or a sample of N
+    collective_passes.py [--passes=A;B,C;...] [--jobs=J] [--seconds=S] [--limit=L] [N]   every module, or a sample of N; J at a time
 
 A pass for loops is tried on the modules with loops. Printed are a table of counts (tried, changed, equal before and after, not comparable because the
-module itself does not run) and every module that differs. Of a changed module, the keys of frontend attributes, scheduling groups and control edges have
+module itself does not run) and every module that differs, then those that took longest. A command gets S seconds (120), of which 10 of
+the processor; no module is begun after L seconds, and how many are left is said. Of a changed module, the keys of frontend attributes, scheduling groups and control edges have
 to be there still, and channels that were apart stay apart. WEFT_CORPUS and WEFT_BUILD_DIR as in check.py.
 """
 
 import collections
+import concurrent.futures
+import functools
 import pathlib
 import random
 import re
 import sys
 import tempfile
+import time
 
 import collectives
 
@@ -85,18 +89,35 @@ def candidates():
             yield path
 
 
-def modules(paths):
-    for path in paths:
-        source = (collectives.CORPUS / path).read_text(errors="replace")
-        status, text = weft("opt", "--passes=separate-computations", source)
-        if status != 0:
-            continue
-        replicas, partitions = collectives.counts(text)
-        if replicas * partitions > collectives.MOST_DEVICES:
-            continue
-        status, text = weft("print", collectives.with_counts(text, replicas, partitions))
-        if status == 0 and weft("verify", text)[0] == 0:
-            yield path, text, replicas * partitions
+def module_of(path):
+    """Its text and how many devices it wants; None: it cannot be read, or wants too many."""
+    source = (collectives.CORPUS / path).read_text(errors="replace")
+    status, text = weft("opt", "--passes=separate-computations", source)
+    if status != 0:
+        return None
+    replicas, partitions = collectives.counts(text)
+    if replicas * partitions > collectives.MOST_DEVICES:
+        return None
+    status, text = weft("print", collectives.with_counts(text, replicas, partitions))
+    return (text, replicas * partitions) if status == 0 and weft("verify", text)[0] == 0 else None
+
+
+def try_module(passes, until, path):
+    """What each pass does to it, and how long all that took; None: there is no time left."""
+    begin, known, results = time.monotonic(), [], {}
+    if begin > until:
+        return None, 0
+    module = module_of(path)
+
+    def runs():
+        if not known:
+            known.append(diff(module[0], *module)[0] == 0)
+        return known[0]
+
+    for p in passes if module else []:
+        if p not in LOOP_PASSES or " while(" in module[0]:
+            results[p] = check(*module, p, runs)
+    return results, time.monotonic() - begin
 
 
 def main():
@@ -106,28 +127,27 @@ def main():
     chosen = [a.split("=", 1)[1].split(";") for a in sys.argv[1:] if a.startswith("--passes=")]
     size = [int(a) for a in sys.argv[1:] if a.isdigit()]
     passes = chosen[0] if chosen else LOOP_PASSES + PASSES
+    number = lambda key, default: next((int(a.split("=", 1)[1]) for a in sys.argv[1:] if a.startswith(key)), default)  # noqa: E731
+    collectives.SECONDS_EACH = number("--seconds=", 120)  # devices that wait for each other take none of the processor
     paths = [p for p in candidates() if " while(" in (collectives.CORPUS / p).read_text(errors="replace") or not set(passes) <= set(LOOP_PASSES)]
     if size:
         paths = sorted(random.Random(0).sample(paths, min(size[0], len(paths))))
-    totals, wrong = {p: collections.Counter() for p in passes}, 0
-    for path, text, devices in modules(paths):
-        known = []
-
-        def runs():
-            if not known:
-                known.append(diff(text, text, devices)[0] == 0)
-            return known[0]
-
-        for p in passes:
-            if p in LOOP_PASSES and " while(" not in text:
-                continue
-            result = check(text, devices, p, runs)
-            totals[p]["tried"] += 1
-            if result not in ("unchanged", "equal", "does not run"):
-                print(f"{path}: {p}: {result}", flush=True)
-                wrong += 1
-                result = "wrong"
-            totals[p][result] += 1
+    totals, wrong, taken = {p: collections.Counter() for p in passes}, 0, []
+    until = time.monotonic() + number("--limit=", 1 << 30)
+    with concurrent.futures.ProcessPoolExecutor(number("--jobs=", 1)) as pool:  # not threads: limits are set between fork and exec
+        for path, (results, seconds) in zip(paths, pool.map(functools.partial(try_module, passes, until), paths)):
+            if results is not None:
+                taken.append((seconds, path))
+            for p, result in (results or {}).items():
+                totals[p]["tried"] += 1
+                if result not in ("unchanged", "equal", "does not run"):
+                    print(f"{path}: {p}: {result}", flush=True)
+                    wrong += 1
+                    result = "wrong"
+                totals[p][result] += 1
+    print(f"{len(taken)} of {len(paths)} modules were tried, {sum(seconds for seconds, _ in taken):.0f} s")
+    for seconds, path in sorted(taken, reverse=True)[:5]:
+        print(f"{seconds:6.1f} s {path}")
     for p, t in totals.items():
         changed = t["tried"] - t["unchanged"]
         print(f"{p}: {t['tried']} tried, {changed} changed, {t['equal']} equal before and after, {t['does not run']} do not run, {t['wrong']} wrong")
