@@ -51,8 +51,7 @@ void PackStreamLeft(const Means& means, const OneProduct& s, T* left) {
 
 // Bytes without a sign, [k / 4][m + 1][4]: those with one are 128 more, which the last row is.
 void PackStreamBytes(const OneProduct& s, std::byte* left) {
-  constexpr uint32_t kMore = 0x80808080;
-  uint32_t flip = s.a_type == DType::kS8 ? kMore : 0;
+  uint32_t flip = s.a_type == DType::kS8 ? 0x80808080 : 0;
   for (int64_t i = 0; i <= s.m; ++i) {
     const std::byte* from = s.a + i * s.as.row;
     std::byte* to = left + 4 * i;

@@ -107,7 +107,7 @@ WEFT_STREAM_AVX2 void GrowBf16Avx2(int64_t sums, const StreamStep& s) {
 // in another order.
 template <int kRows>
 [[gnu::always_inline]] inline WEFT_STREAM_VNNI void GrowInt8(const StreamStep& s) {
-  constexpr int kVectors = 4;
+  constexpr int kVectors = kLine / sizeof(__m128i);
   for (int64_t j = 0; j < s.columns; j += 64) {
     AskAhead(s, s.columns, j / 64, s.columns / 64);
     __m512i sums[kRows][kVectors];

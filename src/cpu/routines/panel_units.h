@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "program/target_facts.h"
+
 namespace weft::cpu {
 
 // Units of panels that are packed together. A thread waits for units that others are packing, never
@@ -29,9 +31,10 @@ class PanelUnits {
   }
 
   // Until the unit is packed; somebody has begun with it, and is done before a thread that sleeps
-  // would wake. Where threads are more than cores, it may be that thread's turn.
+  // would wake. Where threads are more than cores, it may be that thread's turn. A look takes some
+  // hundred nanoseconds.
   void Await(int64_t unit) {
-    constexpr int kLooks = 256;
+    constexpr auto kLooks = static_cast<int>(program::TargetFacts::kPieceNanoseconds / 100);
     std::atomic<int32_t>& state = At(unit);
     for (int look = 0; state.load(std::memory_order_acquire) != kPacked; ++look) {
       if (look >= kLooks) std::this_thread::yield();
