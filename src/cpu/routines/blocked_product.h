@@ -8,9 +8,11 @@
 #include <cstring>
 #include <vector>
 
+#include "base/thread_limit.h"
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
+#include "cpu/routines/panel_units.h"
 #include "program/target_facts.h"
 
 namespace weft::cpu {
@@ -60,8 +62,7 @@ class BlockedProduct {
     for (int64_t j = 0; j < n; j += cut_.outer_cols) {
       for (int64_t i = 0; i < m; i += cut_.outer_rows) {
         Outer outer = {i, std::min(cut_.outer_rows, m - i), j, std::min(cut_.outer_cols, n - j)};
-        PackShared(outer, /*with_b=*/i == 0);
-        TRY(RunTasks(outer));
+        TRY(RunOuter(outer, /*with_b=*/i == 0));
       }
     }
     if (done_ && !tells_) ForPieces(means_.pool, m, static_cast<double>(n), done_);
@@ -100,34 +101,46 @@ class BlockedProduct {
 
   // Panels that are packed together: neighbours in memory where operands lie across, so that rows
   // are read in runs that a processor's prefetcher notices.
-  int64_t PackUnit(bool is_left) const {
-    constexpr int64_t kPanels = 2 * program::TargetFacts::kUsualThreads;  // packed at once
+  int64_t UnitVectors(bool is_left) const {
+    constexpr int64_t kPanels = program::TargetFacts::kUsualThreads / 2;
     return kPanels * (is_left ? form_.rows : form_.cols);
   }
 
-  // Everything that tasks share, at once: some panels, one depth after the other.
-  void PackShared(const Outer& outer, bool with_b) const {
-    int64_t a_unit = PackUnit(true), b_unit = PackUnit(false);
-    int64_t a_count = cut_.a_in_tasks ? 0 : CeilDiv(outer.rows, a_unit);
-    int64_t b_count = cut_.b_in_tasks || !with_b ? 0 : CeilDiv(outer.cols, b_unit);
-    int64_t count = a_count + b_count;
-    if (count == 0) return;
-    TrialClock clock(Measured(&ProductTrial::pack_wall));
-    double vectors = static_cast<double>(a_count * a_unit + b_count * b_unit);
-    double cost = vectors / static_cast<double>(count) * static_cast<double>(cut_.depth) * 0.1 *
-                  static_cast<double>(form_.element);
-    ForPieces(means_.pool, count * cut_.panels, cost, [&](int64_t begin, int64_t end) {
+  // Everything that tasks share: units of the left side, then of the right one, of every depth.
+  struct SharedPanels {
+    int64_t left, right;  // units at one depth
+    PanelUnits units;
+  };
+  SharedPanels PanelsOf(const Outer& outer, bool with_b) const {
+    int64_t left = cut_.a_in_tasks ? 0 : CeilDiv(outer.rows, UnitVectors(true));
+    int64_t right = cut_.b_in_tasks || !with_b ? 0 : CeilDiv(outer.cols, UnitVectors(false));
+    return {left, right, PanelUnits((left + right) * cut_.panels)};
+  }
+
+  void PackUnit(const Outer& outer, SharedPanels& shared, int64_t unit) const {
+    shared.units.Pack(unit, [&] {
       TrialClock busy(Measured(&ProductTrial::pack_busy));
-      for (int64_t item = begin; item < end; ++item) {
-        int64_t panel = item % cut_.panels, number = item / cut_.panels;
-        bool is_left = number < a_count;
-        int64_t unit = is_left ? a_unit : b_unit, first = is_left ? outer.i : outer.j;
-        int64_t all = is_left ? outer.rows : outer.cols;
-        int64_t at = (is_left ? number : number - a_count) * unit;
-        PackPanels(is_left, first + at, std::min(unit, all - at), panel,
-                   Shared(is_left, all, panel, at));
-      }
+      int64_t panel = unit % cut_.panels, number = unit / cut_.panels;
+      bool is_left = number < shared.left;
+      int64_t at = (is_left ? number : number - shared.left) * UnitVectors(is_left);
+      int64_t first = is_left ? outer.i : outer.j, all = is_left ? outer.rows : outer.cols;
+      PackPanels(is_left, first + at, std::min(UnitVectors(is_left), all - at), panel,
+                 Shared(is_left, all, panel, at));
     });
+  }
+
+  // Vectors [begin, end) of one side are there at one depth when it returns.
+  void AwaitPanels(const Outer& outer, SharedPanels& shared, bool is_left, int64_t begin,
+                   int64_t end, int64_t panel) const {
+    if ((is_left ? shared.left : shared.right) == 0) return;
+    int64_t vectors = UnitVectors(is_left), skip = is_left ? 0 : shared.left;
+    int64_t first = skip + begin / vectors, last = skip + (end - 1) / vectors;
+    for (int64_t number = first; number <= last; ++number) {
+      PackUnit(outer, shared, number * cut_.panels + panel);
+    }
+    for (int64_t number = first; number <= last; ++number) {
+      shared.units.Await(number * cut_.panels + panel);
+    }
   }
 
   void PackPanels(bool is_left, int64_t first, int64_t count, int64_t panel, std::byte* out) const {
@@ -135,54 +148,80 @@ class BlockedProduct {
                   form_.PanelBytes(is_left, cut_.depth), out);
   }
 
-  Status RunTasks(const Outer& outer) const {
-    int64_t row_tasks = CeilDiv(outer.rows, cut_.task_rows);
-    int64_t col_tasks = CeilDiv(outer.cols, cut_.task_cols);
+  // Tasks of what is there at once, and the rows of each that are complete.
+  struct Tasks {
+    int64_t rows, cols;
+    std::vector<std::atomic<int64_t>> finished;
+  };
+
+  void RunAndTell(const Outer& outer, SharedPanels& shared, Tasks& tasks, int64_t task,
+                  const Own& own) const {
+    TrialClock busy(Measured(&ProductTrial::task_busy));
+    // Rows that somebody waits for are completed one after the other.
+    bool along = tells_ || cut_.by_rows;
+    int64_t row = along ? task / tasks.cols : task % tasks.rows;
+    int64_t col = along ? task % tasks.cols : task / tasks.rows;
+    int64_t i = row * cut_.task_rows, end = std::min(outer.rows, i + cut_.task_rows);
+    int64_t j = col * cut_.task_cols;
+    RunTask(outer, shared, i, end, j, std::min(outer.cols, j + cut_.task_cols), own);
+    if (!tells_) return;
+    auto& count = tasks.finished[static_cast<size_t>(row)];
+    if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == tasks.cols) {
+      done_(outer.i + i, outer.i + end);
+    }
+  }
+
+  Status RunOuter(const Outer& outer, bool with_b) const {
+    SharedPanels shared = PanelsOf(outer, with_b);
+    Tasks tasks = {CeilDiv(outer.rows, cut_.task_rows), CeilDiv(outer.cols, cut_.task_cols), {}};
+    if (tells_) tasks.finished = std::vector<std::atomic<int64_t>>(static_cast<size_t>(tasks.rows));
+    int64_t count = tasks.rows * tasks.cols;
     double cost = static_cast<double>(cut_.task_rows * cut_.task_cols) *
                   static_cast<double>(sizes_.k) / form_.speed;
+    int64_t threads =
+        means_.pool != nullptr ? std::min(means_.pool->limit(), ThreadLimit::current()) : 1;
+    UnitsThenTasks order = {shared.units.count(), count, std::min(threads, count)};
     TrialClock clock(Measured(&ProductTrial::task_wall));
-    std::vector<std::atomic<int64_t>> finished(tells_ ? static_cast<size_t>(row_tasks) : 0);
     auto run = [&](int64_t begin, int64_t end) -> Status {
+      for (; begin < end && order.At(begin) < 0; ++begin) {
+        PackUnit(outer, shared, -1 - order.At(begin));
+      }
+      if (begin == end) return {};
       auto a =
           TRY(Scratch<std::byte>::New(means_, cut_.a_in_tasks ? OwnBytes(form_, cut_, true) : 0));
       auto b =
           TRY(Scratch<std::byte>::New(means_, cut_.b_in_tasks ? OwnBytes(form_, cut_, false) : 0));
       auto sums = TRY(Scratch<T>::New(means_, KeptSums(form_, cut_)));
-      TrialClock busy(Measured(&ProductTrial::task_busy));
       product_.Enter();
-      for (int64_t task = begin; task < end; ++task) {
-        // Rows that somebody waits for are completed one after the other.
-        bool along = tells_ || cut_.by_rows;
-        int64_t row = along ? task / col_tasks : task % row_tasks;
-        int64_t col = along ? task % col_tasks : task / row_tasks;
-        int64_t i = row * cut_.task_rows, j = col * cut_.task_cols;
-        RunTask(outer, i, std::min(outer.rows, i + cut_.task_rows), j,
-                std::min(outer.cols, j + cut_.task_cols), {a.data(), b.data(), sums.data()});
-        if (!tells_) continue;
-        auto& count = finished[static_cast<size_t>(row)];
-        if (count.fetch_add(1, std::memory_order_acq_rel) + 1 == col_tasks) {
-          done_(outer.i + i, outer.i + std::min(outer.rows, i + cut_.task_rows));
+      for (; begin < end; ++begin) {
+        int64_t item = order.At(begin);
+        if (item < 0) {
+          PackUnit(outer, shared, -1 - item);
+        } else {
+          RunAndTell(outer, shared, tasks, item, {a.data(), b.data(), sums.data()});
         }
       }
       product_.Leave();
       return {};
     };
-    return TryPieces(means_.pool, row_tasks * col_tasks, cost, run);
+    return TryPieces(means_.pool, order.count(), cost, run);
   }
 
   // Rows [i0, i1) and columns [j0, j1) of what is there at once.
-  void RunTask(const Outer& outer, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
-               const Own& own) const {
+  void RunTask(const Outer& outer, SharedPanels& shared, int64_t i0, int64_t i1, int64_t j0,
+               int64_t j1, const Own& own) const {
     for (int64_t panel = 0; panel < cut_.panels; ++panel) {
       const std::byte *a = own.a, *b = own.b;
       if (cut_.a_in_tasks) {
         PackPanels(true, outer.i + i0, i1 - i0, panel, own.a);
       } else {
+        AwaitPanels(outer, shared, true, i0, i1, panel);
         a = Shared(true, outer.rows, panel, i0);
       }
       if (cut_.b_in_tasks) {
         PackPanels(false, outer.j + j0, j1 - j0, panel, own.b);
       } else {
+        AwaitPanels(outer, shared, false, j0, j1, panel);
         b = Shared(false, outer.cols, panel, j0);
       }
       RunTiles({outer.i + i0, i1 - i0, outer.j + j0, j1 - j0}, panel, a, b, own.sums);
@@ -198,7 +237,7 @@ class BlockedProduct {
       T* kept = sums + (y * a_count + x) * form_.rows * form_.cols;
       RunTile(part, x, y, panel, a + x * a_panel, b + y * b_panel, kept);
     };
-    if (cut_.by_rows) {
+    if (cut_.a_stays) {  // wide panels are runs that a processor's prefetcher follows
       for (int64_t x = 0; x < a_count; ++x) {
         for (int64_t y = 0; y < b_count; ++y) tile(x, y);
       }

@@ -43,13 +43,15 @@ int64_t TaskRows(const PanelForm& form, int64_t depth) {
 }
 
 // Depth of panels: one of b is read again for every panel of a. Between two readings all of a panel
-// of a passes, so that both, and the sums, have to fit in L1 for b to be still there. Even parts.
+// of a passes, so that both, and the sums, have to fit in L1 for b to be still there. Where panels
+// of a are much narrower they stay instead, and may be deeper: half of L1 for one. Even parts.
 void CutDepth(const PanelForm& form, int64_t k, int64_t wish, Blocking& cut) {
   int64_t room = FirstCache() * 15 / 16 - form.rows * form.cols * form.sum;
   int64_t fits = room / ((form.rows + form.cols) * form.element);
   int64_t unit = std::max<int64_t>(form.step, 16);
   // Sums of integers may be as long as panels of as many rows as a task has fill half of L2.
   int64_t bound = form.exact ? SecondCache() / 2 / (TaskSide(form) * form.element) : kMostDepth;
+  if (cut.a_stays) fits = FirstCache() / 2 / (form.rows * form.element);
   int64_t most = std::clamp(fits / unit * unit, unit, std::max(RoundUp(bound, unit), unit));
   if (wish > 0) most = RoundUp(wish, unit);
   cut.panels = std::max<int64_t>(1, CeilDiv(k, most));
@@ -119,6 +121,7 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   constexpr int64_t kQuarters[] = {4, 5, 6, 8, 12, 16, 24, 32, 48, 64};  // as many parts more
   int64_t side = TaskSide(form);
   cut.by_rows = s.k <= kShallow;
+  cut.a_stays = cut.a_stays || cut.by_rows;
   if (cut.by_rows) return CutShallow(form, s, side, cut);
   double best = 0;
   auto try_rows = [&](int64_t rows, int64_t col_parts) {
@@ -134,6 +137,10 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
     }
   };
   int64_t row_parts = CeilDiv(s.m, TaskRows(form, cut.depth));
+  if (cut.a_stays) {  // it is panels of b that are met again
+    row_parts = CeilDiv(s.m, RoundUp(side, form.rows));
+    side = std::clamp(SecondCache() / 4 / (cut.depth * form.element), form.cols, side);
+  }
   for (int64_t more_rows : kQuarters) {
     int64_t rows = EvenPart(s.m, CeilDiv(row_parts * more_rows, 4), form.rows);
     try_rows(rows, CeilDiv(s.n, RoundUp(side, form.cols)));
@@ -148,6 +155,7 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
 
 Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
   Blocking cut;
+  cut.a_stays = 2 * form.rows <= form.cols;
   CutDepth(form, s.k, trial != nullptr ? trial->depth : 0, cut);
   if (s.reads_once && cut.depth > DepthOfReading(form, s)) {
     CutDepth(form, s.k, DepthOfReading(form, s), cut);

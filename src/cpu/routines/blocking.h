@@ -15,7 +15,8 @@ struct Blocking {
   int64_t outer_rows, outer_cols;  // whose panels are there at once
   bool a_in_tasks, b_in_tasks;     // panels that no other task needs are packed where they are used
   bool by_rows;                    // a task goes along rows of tiles
-  bool in_place;                   // whole tiles are summed up in the result at every depth
+  bool a_stays;   // in L1, a panel of a; those of b come from L2. Otherwise a panel of b
+  bool in_place;  // whole tiles are summed up in the result at every depth
 };
 
 // What a benchmark tries and measures; a product without one measures nothing.

@@ -54,6 +54,24 @@ WEFT_INLINE void DotRows(int64_t k, const T* a, int64_t a_row, const T* x, T* su
   }
 }
 
+// The sum of all lanes: halves are added to each other while they are vectors.
+template <class Sum, class T, int kBytes, class Vector>
+WEFT_INLINE Sum SumOfLanes(const Vector& lanes) {
+  constexpr int kHalf = kBytes / 2;
+  typedef T Narrow __attribute__((vector_size(kHalf)));
+  typedef Sum Wide __attribute__((vector_size(kHalf * sizeof(Sum) / sizeof(T))));
+  Narrow halves[2];
+  __builtin_memcpy(halves, &lanes, sizeof(halves));
+  Wide sum = __builtin_convertvector(halves[0], Wide) + __builtin_convertvector(halves[1], Wide);
+  if constexpr (sizeof(Wide) > 16) {
+    return SumOfLanes<Sum, Sum, static_cast<int>(sizeof(Wide))>(sum);
+  } else {
+    Sum all = 0;
+    for (int lane = 0; lane < kHalf / static_cast<int>(sizeof(T)); ++lane) all += sum[lane];
+    return all;
+  }
+}
+
 // A vector of every row at a time: each is an operand of kDotSquare multiplications.
 template <class T, int kBytes>
 WEFT_INLINE void DotSquareRows(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row,
@@ -80,9 +98,7 @@ WEFT_INLINE void DotSquareRows(int64_t k, const T* a, int64_t a_row, const T* b,
     }
     WEFT_UNROLL for (int i = 0; i < kSide; ++i) {
       WEFT_UNROLL for (int j = 0; j < kSide; ++j) {
-        DotSum<T> sum = 0;
-        WEFT_UNROLL for (int lane = 0; lane < kLanes; ++lane) sum += parts[i][j][lane];
-        sums[i * kSide + j] += sum;
+        sums[i * kSide + j] += SumOfLanes<DotSum<T>, T, kBytes>(parts[i][j]);
       }
     }
   }

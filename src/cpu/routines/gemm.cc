@@ -65,25 +65,33 @@ FewRowsProduct FewRowsOf(const OneProduct& s) {
 // Packing b would take longer than the product.
 template <class T>
 bool TakesSquares(const OneProduct& s) {
-  return IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type) && s.bs.row == 1 && s.k >= kDotRows &&
-         s.m <= kMostSquares * kDotSquare && s.n % kDotSquare == 0 &&
-         FindTileKernel<T>(INT64_MAX)->dots != nullptr;
+  const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
+  return IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type) && s.bs.row == 1 &&
+         s.k >= std::max<int64_t>(kDotRows, 2 * kernel.lanes) &&
+         s.m <= std::min<int64_t>(kernel.dot_rows, kMostDotRows) && s.n % kDotSquare == 0;
+}
+
+// Rows of a that one reading of b serves by a stream: where there is a micro-kernel that takes b as
+// it is, packing is worth it from few rows on.
+template <class T>
+int64_t StreamRows(const OneProduct& s) {
+  bool narrow = NarrowKernelFor<T>(s) != nullptr;
+  if (TakesNarrowStream<T>(s)) return narrow ? kStreamRows / 2 : 2 * kStreamRows;
+  return narrow ? kNarrowStreamRows : kStreamRows;
 }
 
 template <class T>
 Way WayOf(const OneProduct& s) {
   const NarrowKernel* narrow = NarrowKernelFor<T>(s);
   if (narrow != nullptr && TakesFewRows(*narrow, FewRowsOf(s))) return Way::kFewNarrow;
-  if (narrow != nullptr && s.m > kNarrowStreamRows && TakesSmallNarrow(*narrow, FewRowsOf(s))) {
+  bool streams = s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16);
+  if (narrow != nullptr && !(streams && s.m <= StreamRows<T>(s)) && s.m > kNarrowStreamRows &&
+      TakesSmallNarrow(*narrow, FewRowsOf(s))) {
     return Way::kSmallNarrow;
   }
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
   if (TakesSquares<T>(s)) return Way::kSquares;
-  // One reading of a narrow b does for more rows where it need not be widened.
-  int64_t stream_rows = narrow != nullptr ? kNarrowStreamRows : kStreamRows;
-  if (s.m <= stream_rows && s.bs.col == 1 && s.n >= 16 && (s.m == 1 || s.k * s.n >= 1 << 16)) {
-    return Way::kStream;
-  }
+  if (streams && s.m <= StreamRows<T>(s)) return Way::kStream;
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
   if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
   if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;

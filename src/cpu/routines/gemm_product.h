@@ -11,8 +11,8 @@ namespace weft::cpu {
 
 inline constexpr int64_t kDotRows =
     program::TargetFacts::kVectorRegisters / 2;  // dot products at once
-// Squares of dot products, one below the other.
-inline constexpr int64_t kMostSquares = kDotRows / kDotSquare;
+// Rows of a that one reading of b serves by squares of dot products, at most.
+inline constexpr int64_t kMostDotRows = 2 * kDotRows;
 // Rows of a that one reading of b serves.
 inline constexpr int64_t kStreamRows = program::TargetFacts::kVectorRegisters / 2;
 // Of b at once: sums stay in L1.
@@ -62,7 +62,7 @@ int64_t ComplexScratch(const OneProduct& product, int64_t threads);
 template <class T>
 Status MultiplyComplex(const Means& means, const OneProduct& product, const RowsDone& done);
 
-// gemm_unpacked.cc
+// gemm_unpacked.cc and gemm_stream.cc
 
 // A vector times rows of k elements: one row, b transposed.
 template <class T>
@@ -76,6 +76,9 @@ template <class T>
 Status MultiplyStream(const Means& means, const OneProduct& s);
 template <class T>
 int64_t StreamScratch(const OneProduct& s);
+// Whether it reads rows of b as they are, though they are of another type.
+template <class T>
+bool TakesNarrowStream(const OneProduct& s);
 // A small product: only a is packed, a few rows at a time.
 template <class T>
 void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done);

@@ -201,6 +201,37 @@ TEST(Gemm, StreamsOfFewColumnsAreCutAlongTheContraction) {
   }
 }
 
+// Rows of bf16 or int8 where they lie: sums of any number of rows, columns and elements of the
+// contraction beside what vectors and runs of sums hold.
+TEST(Gemm, StreamsOfNarrowElements) {
+  Random random(20);
+  for (auto [in, out] : {std::pair{DType::kBF16, DType::kF32},
+                         {DType::kBF16, DType::kBF16},
+                         {DType::kS8, DType::kS32}}) {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1000, 707},
+                           {2, 1024, 600},
+                           {5, 70, 1101},
+                           {8, 1100, 130},
+                           {13, 2056, 98},
+                           {16, 64, 4100},
+                           {16, 129, 515}}) {
+      CheckGemm(random, {m, n, k}, in, out, ToleranceOf(out));
+      CheckGemm(random, {m, n, k, 1, true, false}, in, out, ToleranceOf(out));
+    }
+  }
+}
+
+TEST(Gemm, SquaresOfDotProducts) {
+  Random random(21);
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    for (int64_t m : {2, 4, 7, 12, 16, 17}) {
+      for (int64_t k : {15, 33, 70, 1000, 1030, 2100}) {
+        CheckGemm(random, {m, 24, k, 1, k % 2 == 1, true, 2.0}, dtype, dtype, ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
 TEST(Gemm, FewComplexRows) {
   Random random(8);
   for (DType dtype : {DType::kC64, DType::kC128}) {

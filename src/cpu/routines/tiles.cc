@@ -36,6 +36,7 @@ namespace {
                                           nullptr,                          \
                                           nullptr,                          \
                                           nullptr,                          \
+                                          0,                                \
                                           nullptr};
 #define WEFT_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
   WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                                      \
@@ -68,7 +69,15 @@ namespace {
                                           Direct##NAME<T>,                                  \
                                           Grow##NAME<T>,                                    \
                                           Rows##NAME<T>,                                    \
-                                          kReadsRows ? nullptr : Dots##NAME<T>};
+                                          kDotRowsOf<BYTES>,                                \
+                                          Dots##NAME<T>};
+
+// Of a, that squares of dot products pay for: registers are for the sums of a square and for one
+// vector of each of its rows and columns.
+template <int kBytes>
+constexpr int64_t kDotRowsOf = !kReadsRows    ? 2 * kDotSquare
+                               : kBytes >= 64 ? kDotSquare * kDotSquare
+                                              : 0;
 
 #if defined(__x86_64__)
 WEFT_TILES(Sse2, , 16, 4, 2)

@@ -49,7 +49,8 @@ struct TileKernel {
                             int64_t c_row, T alpha, T beta);
 
   // sums[i * kDotSquare + j] grows by the dot product of row i of a and row j of b, for kDotSquare
-  // of each. Null: too few registers.
+  // of each. It pays for so many rows of a; 0: too few registers.
+  int64_t dot_rows;
   void (*dots)(int64_t k, const T* a, int64_t a_row, const T* b, int64_t b_row, DotSum<T>* sums);
 };
 
