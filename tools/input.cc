@@ -284,21 +284,43 @@ Result<std::unique_ptr<hlo::Module>> LoadModule(const std::string& path) {
   return InvalidArgument("this is a Program; an HLO module is needed here");
 }
 
+namespace {
+
+// The note that names the instruction, "in [ROOT ]name = ... of computation" or "lowering name of
+// computation"; empty: there is none.
+std::string_view PlaceNote(std::string_view message) {
+  for (std::string_view begin : {"\n  in ", "\n  lowering "}) {
+    size_t at = message.find(begin);
+    if (at == message.npos) continue;
+    std::string_view note = message.substr(at + begin.size());
+    note = note.substr(0, note.find('\n'));
+    if (note.starts_with("ROOT ")) note.remove_prefix(5);
+    if (note.starts_with("%")) note.remove_prefix(1);
+    return note;
+  }
+  return {};
+}
+
+const Definitions::Place* PlaceOfNote(std::string_view message, const Definitions& defined) {
+  std::string_view note = PlaceNote(message);
+  size_t of = note.rfind(" of ");
+  std::string_view computation = of == note.npos ? "" : note.substr(of + 4);
+  return defined.Find(TakeWord(note), computation);
+}
+
+}  // namespace
+
+Error LocateNote(Error error, std::string_view text) {
+  Definitions defined(text);
+  const Definitions::Place* place = PlaceOfNote(error.ToString(), defined);
+  return place == nullptr ? error : error.At(place->line, place->column, place->text);
+}
+
 Error Locate(Error error, std::string_view text) {
   if (error.line() > 0) return error;
   Definitions defined(text);
   std::string message = error.ToString();
-  const Definitions::Place* place = nullptr;
-  // The note that names the instruction: "in [ROOT ]name = ... of computation".
-  if (size_t in = message.find("\n  in "); in != std::string::npos) {
-    std::string_view note = std::string_view(message).substr(in + 6);
-    note = note.substr(0, note.find('\n'));
-    if (note.starts_with("ROOT ")) note.remove_prefix(5);
-    if (note.starts_with("%")) note.remove_prefix(1);
-    size_t of = note.rfind(" of ");
-    std::string_view computation = of == note.npos ? "" : note.substr(of + 4);
-    place = defined.Find(TakeWord(note), computation);
-  }
+  const Definitions::Place* place = PlaceOfNote(message, defined);
   // Otherwise the first word of the message that names something.
   for (std::string_view rest = message; place == nullptr && !rest.empty();) {
     std::string_view name = TakeWord(rest);

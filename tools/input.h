@@ -37,6 +37,10 @@ Result<std::unique_ptr<hlo::Module>> LoadModule(const std::string& path);
 // where the first one it names is defined (line 1 when there is none).
 Error Locate(Error error, std::string_view text);
 
+// The same of an error of the compiler, whose instructions need not be in the text: without a
+// position when its notes name none that is.
+Error LocateNote(Error error, std::string_view text);
+
 // To standard error: FILE:LINE:COLUMN: error: ...
 void Report(const Error& error, const std::string& file);
 

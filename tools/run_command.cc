@@ -264,8 +264,7 @@ Status RunOnDevices(const Input& input, const NativeRequest& request) {
   return {};
 }
 
-Status RunOne(const NativeRequest& request) {
-  Input input = TRY(LoadVerified(request.file));
+Status RunLoaded(const Input& input, const NativeRequest& request) {
   const auto* module = std::get_if<0>(&input);
   if (module == nullptr) return InvalidArgument("weft run takes a module, not a Program");
   if (request.devices > 0) {
@@ -308,6 +307,15 @@ Status RunOne(const NativeRequest& request) {
   }
   if (!request.check && !TheEnvironment().check) return {};
   return Check(input, request, native, arguments, results);
+}
+
+Status RunOne(const NativeRequest& request) {
+  std::string content = TRY(ReadInput(request.file));
+  Input input = TRY(ParseInput(content));
+  TRY(VerifyInput(input, content));
+  Status status = RunLoaded(input, request);
+  if (!status) return std::unexpected(LocateNote(std::move(status.error()), content));
+  return status;
 }
 
 // The machine is measured before anything is recorded.

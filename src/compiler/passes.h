@@ -205,8 +205,9 @@ Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // (at most half) are read become topk; needs: eliminate-dead-code after it.
 Result<bool> RecognizeTopK(hlo::Module&, const PassContext&);
 // Products of f32 and f64 that are both added and compared (or rounded to integers), by several
-// users, are rounded by themselves: a reduce-precision to all of their bits behind them keeps each
-// copy that fuse makes from being contracted; needs: fuse after it, no simplify.
+// users, or subtracted from products of the same numbers or from the greatest of several, are
+// rounded by themselves: a reduce-precision to all of their bits behind them keeps each copy that
+// fuse makes from being contracted; needs: fuse after it, no simplify.
 Result<bool> RoundComparedProducts(hlo::Module&, const PassContext&);
 // An all-reduce of which every device reads its own part alone (a dynamic-slice at a place that
 // follows from the device's number) becomes a reduce-scatter. What has control dependencies or

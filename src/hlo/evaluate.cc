@@ -49,7 +49,7 @@ Error EvalContext::Place(Error error, const Instruction& instruction) {
   error_has_place_ = true;
   std::string_view mnemonic = Mnemonic(instruction.op());
   if (!StartsWithOp(error.message(), mnemonic)) error.Prefix(StrCat(mnemonic, ": "));
-  error.Note(StrCat("in ", instruction.ToString()));
+  error.Note(StrCat("in ", instruction.ToString(), " of ", instruction.parent()->name()));
   if (std::string where = instruction.SourceLocation(); !where.empty()) {
     error.Source(std::move(where));
   }

@@ -207,9 +207,12 @@ Complex InF64(KernelBuilder& b, Complex z, F&& f) {
 
 }  // namespace
 
+// Contracted, the imaginary part of z times its conjugate would not be 0.
 Complex Mul(KernelBuilder& b, Complex x, Complex y) {
   C p = In(b, x), q = In(b, y);
-  return Out({p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re});
+  V re = p.re * q.re - p.im * q.im;
+  if (x.re == y.re && x.im == y.im) return Out({re, p.re * q.im + p.im * q.re});
+  return {re.id(), b.Add(b.MulRounded(x.re, y.im), b.MulRounded(x.im, y.re))};
 }
 
 Complex Div(KernelBuilder& b, Complex x, Complex y) {

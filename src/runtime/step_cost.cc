@@ -63,6 +63,11 @@ class FirstIteration {
       case Op::kAdd: __builtin_add_overflow(*a, *b, &result); break;
       case Op::kSub: __builtin_sub_overflow(*a, *b, &result); break;
       case Op::kMul: __builtin_mul_overflow(*a, *b, &result); break;
+      case Op::kDiv:
+      case Op::kRem:
+        if (*b <= 0) return;
+        result = instr.op == Op::kDiv ? *a / *b : *a % *b;
+        break;
       case Op::kMin: result = std::min(*a, *b); break;
       case Op::kMax: result = std::max(*a, *b); break;
       case Op::kCast: result = *a; break;

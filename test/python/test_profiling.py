@@ -111,6 +111,15 @@ def test_the_whole_process(tmp_path):
     assert re.search(r"<string>:\d+", gemm[0]["source"]), gemm
 
 
+def test_bytes_of_loops_in_parts(tmp_path):
+    """Loops whose ends are computed, from quotients and remainders, count as often as they run."""
+    file = tmp_path / "trace.json"
+    code = "import jax, jax.numpy as jnp\njax.jit(lambda x: x.sum(0))(jnp.ones((512, 256))).block_until_ready()\n"
+    weft(code, WEFT_TRACE=file)
+    steps = [e["args"] for e in read(file)["step"] if "reduce_sum" in e["args"].get("op_name", "")]
+    assert 0.9 * 512 * 256 * 4 < sum(step["bytes"] for step in steps) < 1.1 * 512 * 256 * 4, steps
+
+
 def test_compiles_have_their_parts_inside(tmp_path):
     file = tmp_path / "trace.json"
     weft(PROGRAM, WEFT_TRACE=file)

@@ -51,6 +51,11 @@ int64_t IdsUnder(GroupMode mode, int64_t replicas, int64_t partitions) {
   return mode == GroupMode::kFlattenedId ? replicas * partitions : replicas;
 }
 
+Error OfOtherDevices(const Instruction& i, std::string_view what, int64_t ids) {
+  Error error(Code::kInvalidArgument, StrCat(Mnemonic(i.op()), ": ", what, ", there are ", ids));
+  return error.Hint(std::string(hlo::kMoreDevicesHint));
+}
+
 // Pairs of partitions, or of replicas.
 Result<Groups> PairsInDevices(const Instruction& i, const hlo::IntPairs& pairs, bool by_partition) {
   GroupMode mode = by_partition ? GroupMode::kCrossPartition : GroupMode::kCrossReplica;
@@ -58,8 +63,8 @@ Result<Groups> PairsInDevices(const Instruction& i, const hlo::IntPairs& pairs, 
   Groups named;
   for (auto [source, target] : pairs) {
     if (source < 0 || target < 0 || source >= ids || target >= ids) {
-      return InvalidArgument(Mnemonic(i.op()), ": pair {", source, ",", target,
-                             "} names a device that is not there: there are ", ids);
+      std::string what = StrCat("pair {", source, ",", target, "}");
+      return std::unexpected(OfOtherDevices(i, what, ids));
     }
     named.push_back({source, target});
   }
@@ -84,16 +89,19 @@ Result<Groups> DeviceGroups(const Instruction& i) {
   std::vector<bool> seen(static_cast<size_t>(ids));
   for (const std::vector<int64_t>& group : groups) {
     for (int64_t id : group) {
-      if (id < 0 || id >= ids || seen[static_cast<size_t>(id)]) {
-        return InvalidArgument(Mnemonic(i.op()), ": replica groups name ", id, " twice, or beyond ",
-                               ids, " devices");
+      if (id < 0 || id >= ids) {
+        return std::unexpected(OfOtherDevices(i, StrCat("replica groups name ", id), ids));
+      }
+      if (seen[static_cast<size_t>(id)]) {
+        return InvalidArgument(Mnemonic(i.op()), ": replica groups name ", id, " twice");
       }
       seen[static_cast<size_t>(id)] = true;
       ++named;
     }
   }
   if (named != ids && i.op() != Op::kCollectiveBroadcast) {
-    return Unimplemented(Mnemonic(i.op()), ": replica groups leave out a device");
+    return Unimplemented(Mnemonic(i.op()), ": replica groups name ", named, " of ", ids,
+                         " devices");
   }
   return InDevices(groups, mode, Replicas(i), Partitions(i));
 }

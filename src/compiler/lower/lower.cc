@@ -152,7 +152,8 @@ Status LowerComputation(LowerContext& cx, const hlo::Computation& computation, S
     size_t before = steps.size();
     Status lowered = LowerInstruction(cx, *i, steps);
     if (!lowered) {
-      lowered.error().Note(StrCat("lowering ", i->name()));
+      lowered.error().Note(StrCat("lowering ", i->name(), " of ", computation.name()));
+      if (!source.empty()) lowered.error().Source(source);
       return lowered;
     }
     if (i->metadata() == nullptr) continue;

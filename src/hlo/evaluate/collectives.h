@@ -20,8 +20,8 @@ Result<GroupMode> GroupModeOf(Op op, const Attrs& attrs);
 
 // What to do when a module names devices that the evaluation does not have.
 inline constexpr char kMoreDevicesHint[] =
-    "give the module a replica_count or num_partitions, or simulate more devices (weft eval "
-    "--devices N)";
+    "give the module a replica_count or num_partitions, or take more devices (--devices N of "
+    "weft eval and weft run)";
 
 // The devices of this device's group, in group order; nullopt when it is in none.
 Result<std::optional<std::vector<int64_t>>> ParticipantsOf(const EvalContext& context,
