@@ -6,11 +6,14 @@ A kind is an algorithm, its programs do the same work: their times beside each o
 import sys
 
 import harness
-import spelling_arrays  # this and the next add to the list
+import spelling_almanac  # this and the next add to the list
+import spelling_arrays
 import spelling_courses
 import spelling_exercises
 import spelling_graphs
+import spelling_handbook
 import spelling_kinds
+import spelling_ledger
 import spelling_matrices
 import spelling_numbers
 import spelling_places
@@ -19,6 +22,7 @@ import spelling_sequences
 import spelling_solvers
 import spelling_steps
 import spelling_textbook
+import spelling_workshop
 from spelling_programs import PROGRAMS
 
 # Spellings that do other work than the others of their kind, which their distance from the best says nothing about.
@@ -27,6 +31,13 @@ OTHER_WORK = {
     "matrix_chain__masked_rows_of_cuts": "all cuts of a row for every cell, and cells below the diagonal: six times as many",
     "bubble_sort__slice_sorted": "jnp.sort puts NaNs last and leaves zeros of both signs in order; minimum and maximum do not",
     "all_paths__three_fori": "each cell may be read by the next one (d[i, k] where j is k): sequential by its words",
+    "equalize__compared_with_all": "every pixel with every level: 256 comparisons for one addition",
+    "neighbours__sorted_rows": "puts all of a row in order, of which the others take eight",
+    "neighbours__inserted": "moves eight numbers for every point, as many steps one after the other",
+    "huffman__two_by_top_k": "a selection with places for two minima",
+    "huffman__sorted_each_round": "puts all weights in order in every round",
+    "option__scanned_slices": "two powers for every node; the others multiply",
+    "mixture__point_by_point": "sums one point after the other, as written",
 }
 
 

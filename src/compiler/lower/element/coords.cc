@@ -88,7 +88,9 @@ Coord AddCoords(ElementContext& e, const Coord& a, const Coord& b) {
     auto modulus_of = [](const Coord& c) { return std::max(c.modulus, c.multiple); };
     auto residue_of = [](const Coord& c) { return c.modulus >= c.multiple ? c.residue : 0; };
     std::optional<int64_t> x = e.b.IntConstant(a.base), y = e.b.IntConstant(b.base);
-    sum.modulus = x ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
+    // Of a known number every remainder is known: that by what the lanes' distance goes with.
+    bool of_b = x && (!y || a.step == 0);
+    sum.modulus = of_b ? modulus_of(b) : y ? modulus_of(a) : std::gcd(modulus_of(a), modulus_of(b));
     int64_t residue = (x ? *x : residue_of(a)) + (y ? *y : residue_of(b));
     sum.residue = (residue % sum.modulus + sum.modulus) % sum.modulus;
     if (sum.step != 0) sum.each = a.step != 0 ? a.each : b.each;
