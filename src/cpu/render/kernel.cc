@@ -22,6 +22,21 @@ using program::ValueId;
 // Larger arrays are allocated, not on the stack: a thread has 8 MB.
 constexpr int64_t kMaxStackBytes = program::TargetFacts::kThreadStackBytes / 32;
 
+// LLVM turns (-x * y) + z into z - x * y, whose product has the flags of the sum: sums of rounded
+// products are not contracted either.
+void LeaveRoundedApart(const program::Kernel& kernel, std::vector<bool>& uncontracted) {
+  std::vector<bool> rounded(kernel.values.size());
+  for (const Instr& instr : kernel.code) {
+    if (instr.op == Op::kMul && instr.rounded)
+      rounded[static_cast<size_t>(instr.results[0])] = true;
+    if (instr.op != Op::kAdd && instr.op != Op::kSub) continue;
+    size_t a = static_cast<size_t>(instr.args[0]), b = static_cast<size_t>(instr.args[1]);
+    if (!rounded[a] && !rounded[b]) continue;
+    uncontracted.resize(kernel.values.size());
+    uncontracted[static_cast<size_t>(instr.results[0])] = true;
+  }
+}
+
 }  // namespace
 
 void RenderFunction(KernelContext& cx, const KernelText& how, std::string& out) {
@@ -35,6 +50,7 @@ void RenderFunction(KernelContext& cx, const KernelText& how, std::string& out) 
     cx.uncontracted = UncontractedProducts(cx.kernel, how.depths, cx.target.add_faster_than_fma);
     cx.reassociations = Reassociations(cx.kernel, how.depths);
   }
+  LeaveRoundedApart(cx.kernel, cx.uncontracted);
   cx.threads_in_all = Extents(cx.kernel).threads;
   RenderBlock(cx, 0, cx.kernel.code.size());
   for (const std::string& array : cx.allocated) cx.ir.Line("call void @free(ptr ", array, ")");
