@@ -131,7 +131,8 @@ std::string RenderOp(const Instr& instr, std::span<const std::string> args,
     case Op::kCast: return CastOf(types[0].dtype, type, args[0]);
     case Op::kBitcast: return BitcastOf(types[0].dtype, type, args[0]);
     case Op::kNarrow: return FromStorage(instr.format, ToStorage(instr.format, args[0]));
-    case Op::kNot: return StrCat(type == DType::kPred ? "!" : "~", args[0]);
+    case Op::kNot:
+      return type == DType::kPred ? StrCat("!", args[0]) : StrCat("Not(", args[0], ")");
     case Op::kNeg:
       if (IsFloat(type)) return StrCat("Minus(", args[0], ")");
       break;

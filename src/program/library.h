@@ -66,9 +66,9 @@
 //            in total order (-NaN, -inf, ..., -0, 0, ..., inf, NaN), where zeros_equal makes -0 and
 //            0 one value and nans_equal makes all NaN one value above the others (JAX sorts with
 //            both); "desc" is the opposite order. With bits, the keys are integers below 2^bits,
-//            and none is negative: no more of them is looked at. Or by a kernel (read a0, b0, a1, b1, ..., write
-//            pred) of one element each (complex: two reals) that says whether tuple a goes before
-//            tuple b; the order is open where that is not a strict weak order.
+//            and none is negative: no more of them is looked at. Or by a kernel (read a0, b0, a1,
+//            b1, ..., write pred) of one element each (complex: two reals) that says whether tuple
+//            a goes before tuple b; the order is open where that is not a strict weak order.
 // topk       (read x, write values, write s32 indices) {rows, n, k [, largest = true]}
 //            The k largest (or smallest) of each row of n, best first, equal ones by index. Floats
 //            in total order.

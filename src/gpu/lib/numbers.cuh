@@ -49,10 +49,6 @@ __device__ inline T Add(T a, T b) {
   return T(WIDE(a) + WIDE(b));
 }
 template <class T>
-__device__ inline T Sub(T a, T b) {
-  return T(WIDE(a) - WIDE(b));
-}
-template <class T>
 __device__ inline T Mul(T a, T b) {
   return T(WIDE(a) * WIDE(b));
 }
@@ -63,6 +59,17 @@ __device__ inline u32 NegWord(u32 a) {
   u32 r;
   asm("{ .reg .b32 t; not.b32 t, %1; add.s32 %0, t, 1; }" : "=r"(r) : "r"(a));
   return r;
+}
+// Of 8 and 16 bits alike: differences, and complements (`~a + 3` would be found to be `2 - a`).
+template <class T>
+__device__ inline T Sub(T a, T b) {
+  if (Integer<T>::kBits >= 32) return T(WIDE(a) - WIDE(b));
+  return T(u32(a) + NegWord(u32(b)));
+}
+template <class T>
+__device__ inline T Not(T a) {
+  if (Integer<T>::kBits >= 32) return T(~a);
+  return T(NegWord(u32(a)) + 0xffffffffu);
 }
 template <class T>
 __device__ inline T Neg(T a) {
