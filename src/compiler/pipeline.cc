@@ -66,6 +66,7 @@ constexpr Pass kPasses[] = {
     {"sink-all-reduces", SinkAllReduces},
     {"sink-collectives", SinkCollectives},
     {"split-batch", SplitBatch},
+    {"split-loop-state", SplitLoopState},
     {"unroll-collective-loops", UnrollCollectiveLoops},
     {"window-dots", WindowDots},
 };
@@ -102,6 +103,7 @@ constexpr std::string_view kNativeBefore[] = {
     "recognize-slices",
     "recognize-topk",
     "simplify-conditionals",
+    "split-loop-state",       // behind simplify, which makes slices of what is read
     "nest-flat-loops",        // before simplify-while, which takes constants out of the state
     "simplify-conditionals",  // those whose predicate a nest decides
     "simplify-while",

@@ -12,7 +12,7 @@ endif()
 message(STATUS "LLVM ${LLVM_PACKAGE_VERSION}")
 # Names of LLVM's C++ headers stay among themselves, in a batch of their own, which reads those headers once; its classes have
 # no type information.
-add_library(weft_llvm_passes OBJECT llvm/codegen.cc llvm/guard_passes.cc llvm/induction_passes.cc llvm/link.cc llvm/loop_passes.cc llvm/loop_versioning.cc llvm/minmax_passes.cc)
+add_library(weft_llvm_passes OBJECT llvm/codegen.cc llvm/guard_passes.cc llvm/induction_passes.cc llvm/link.cc llvm/loop_passes.cc llvm/loop_versioning.cc llvm/minmax_passes.cc llvm/vector_passes.cc)
 weft_target(weft_llvm_passes)
 target_compile_options(weft_llvm_passes PRIVATE -fno-rtti)
 target_include_directories(weft_llvm_passes PRIVATE ${CMAKE_SOURCE_DIR}/src)

@@ -145,7 +145,8 @@ struct IrPasses::State {
         [machine](llvm::StringRef name, llvm::FunctionPassManager& passes,
                   llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
           return AddGuardPass(name, passes) || AddInductionPass(name, passes) ||
-                 AddLoopPass(name, passes) || AddMinMaxPass(name, machine, passes);
+                 AddLoopPass(name, passes) || AddMinMaxPass(name, machine, passes) ||
+                 AddVectorPass(name, passes);
         });
   }
   // What is known of a module that is gone.

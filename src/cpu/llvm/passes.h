@@ -17,7 +17,8 @@ bool AddInductionPass(llvm::StringRef name,
                       llvm::FunctionPassManager& passes);                   // induction_passes.cc
 bool AddLoopPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // loop_passes.cc
 bool AddMinMaxPass(llvm::StringRef name, const llvm::TargetMachine* machine,
-                   llvm::FunctionPassManager& passes);  // minmax_passes.cc
+                   llvm::FunctionPassManager& passes);                        // minmax_passes.cc
+bool AddVectorPass(llvm::StringRef name, llvm::FunctionPassManager& passes);  // vector_passes.cc
 
 bool IsForX86(const llvm::Function& function);
 bool IsForAArch64(const llvm::Function& function);

@@ -194,6 +194,33 @@ end:
   EXPECT_EQ(slow.find("vpextrq"), std::string::npos) << slow;
   EXPECT_NE(code_for("sapphirerapids").find("vpgather"), std::string::npos);
 }
+
+// A vector that lies within one that was loaded is a shuffle of it, not a shifted number.
+TEST(Loads, VectorWithinAnother) {
+  constexpr std::string_view kNeighbours = R"(
+define void @neighbours(ptr noalias %to, ptr noalias %from) {
+  %all = load <64 x i8>, ptr %from, align 1
+  %place = getelementptr inbounds i8, ptr %from, i64 1
+  %next = load <32 x i8>, ptr %place, align 1
+  store <64 x i8> %all, ptr %to, align 1
+  %behind = getelementptr inbounds i8, ptr %to, i64 64
+  store <32 x i8> %next, ptr %behind, align 1
+  ret void
+}
+)";
+  auto code_of = [&](const std::string& passes) {
+    auto compiler = Compiler::Create({"cascadelake", ""});
+    CHECK(compiler);
+    std::string assembly;
+    CHECK((*compiler)->Compile(std::string(kNeighbours), passes, CodeEffort::kLoops, &assembly,
+                               nullptr));
+    return assembly;
+  };
+  std::string number = code_of("function(gvn,instcombine)");
+  EXPECT_NE(number.find("shldq"), std::string::npos) << number;
+  std::string part = code_of("function(gvn,weft-shift-to-shuffle,instcombine)");
+  EXPECT_EQ(part.find("shldq"), std::string::npos) << part;
+}
 #endif
 
 }  // namespace

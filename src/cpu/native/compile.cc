@@ -35,7 +35,7 @@ constexpr std::string_view kLoopPasses =
     "simple-loop-unswitch<no-nontrivial;trivial>),simplifycfg,"
     "instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),"
-    "sroa<modify-cfg>,gvn,instcombine<max-iterations=1;no-verify-fixpoint>,"
+    "sroa<modify-cfg>,gvn,weft-shift-to-shuffle,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "jump-threading,correlated-propagation,early-cse<memssa>,dse,"
     "loop-mssa(licm<allowspeculation>),"
     "simplifycfg<hoist-common-insts;sink-common-insts>,"

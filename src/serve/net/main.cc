@@ -140,6 +140,16 @@ void SayReady(const Server& server, const HttpServer* http, const GrpcServer* gr
                server.backend().description().c_str(), where.c_str());
 }
 
+// Until a signal says so; SIGHUP only has the log opened anew.
+void WaitForTheEnd(const sigset_t& signals, Gate& gate) {
+  int signal = 0;
+  do {
+    sigwait(&signals, &signal);
+    if (signal == SIGHUP && gate.log() != nullptr) gate.log()->Reopen();
+  } while (signal == SIGHUP);
+  std::fprintf(stderr, "weft-serve: %s: draining\n", strsignal(signal));
+}
+
 Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   for (const std::string& name : flags.without_meaning) {
     std::fprintf(stderr, "weft-serve: --%s: of TF Serving, means nothing here\n", name.c_str());
@@ -189,12 +199,7 @@ Result<int> Serve(const ServeFlags& flags, const sigset_t& signals) {
   }
   ConfigWatch watch(flags, server);
   SayReady(server, http.get(), grpc.get());
-  int signal = 0;
-  do {
-    sigwait(&signals, &signal);
-    if (signal == SIGHUP && gate.log() != nullptr) gate.log()->Reopen();
-  } while (signal == SIGHUP);
-  std::fprintf(stderr, "weft-serve: %s: draining\n", strsignal(signal));
+  WaitForTheEnd(signals, gate);
   if (http != nullptr) http->StopAccepting();
   bool all = server.Drain(Now() + std::max<int64_t>(flags.drain_seconds, 0) * kSecond + 1);
   if (http != nullptr) all = http->Flush(Now() + kFlush) && all;

@@ -90,7 +90,10 @@ ValueId LoadColumn(ElementContext& e, KernelBuilder::MemoryId memory, const Coor
   if (at.high - column + length - 1 >= e.b.count(memory)) return -1;
   ValueId origin = at.origin >= 0 ? at.origin : at.base;
   ValueId begin = e.b.Add(origin, e.b.Int(at.offset - column));
-  if (LieTogether(length, e.lanes)) {
+  // The whole of a square array was likely stored row by row, and no wider load finds that in the
+  // store buffer.
+  bool square = e.lanes == length && e.b.IntConstant(begin);
+  if (LieTogether(length, e.lanes) && !square) {
     ValueId rows = e.b.Load(memory, begin, static_cast<int>(length) * e.lanes);
     std::vector<int32_t> from;
     for (int64_t lane = 0; lane < e.lanes; ++lane) {

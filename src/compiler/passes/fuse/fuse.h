@@ -107,6 +107,7 @@ class Fuser {
   // fuse_merge.cc
   void MergeReduces();
   void MergeUsers(const hlo::Instruction& i, std::vector<int32_t>& groups);
+  bool AreIndependent(const FusionGroup& early, const FusionGroup& late) const;
   bool TryMerge(size_t a, size_t b);
   int32_t MadeAt(const hlo::Instruction& i) const;
   static bool Merges(const FusionGroup& group);

@@ -202,7 +202,11 @@ bool Fuser::CodeFits(const Instruction& i, const FusionGroup& group) {
   constexpr double kMostWrittenOut = program::TargetFacts::kDecodedOps / 4;
   if (IsFree(i)) return true;
   double sites = static_cast<double>(SitesIn(group, i).size()), repeats = RepeatsIn(group, i);
-  if (repeats > 1 && group.written + sites * repeats > kMostWrittenOut) return false;
+  if (double all = group.written + sites * repeats; repeats > 1 && all > kMostWrittenOut) {
+    VLOG("fuse", 3) << i.name() << " would make " << all << " operations written out in "
+                    << group.root->name() << ", of at most " << kMostWrittenOut;
+    return false;
+  }
   return sites <= 1 || group.emitted + sites <= static_cast<double>(kMaxFusionMembers);
 }
 

@@ -101,17 +101,8 @@ void Fuser::MergeUsers(const Instruction& i, std::vector<int32_t>& groups) {
   }
 }
 
-bool Fuser::TryMerge(size_t a, size_t b) {
-  FusionGroup &into = groups_[a], &from = groups_[b];
-  if (!SameLoops(into, from)) return false;
-  if (into.members.size() + from.members.size() > kMaxFusionMembers ||
-      into.outputs.size() + from.outputs.size() > kMaxFusionOutputs) {
-    return false;
-  }
-  // Neither may depend on the other: everything that the later one reads stands before the
-  // earlier one.
-  const FusionGroup &early = into.position < from.position ? into : from,
-                    &late = into.position < from.position ? from : into;
+// Neither depends on the other: everything that the later one reads stands before the earlier one.
+bool Fuser::AreIndependent(const FusionGroup& early, const FusionGroup& late) const {
   // A member that another group makes, too, is read from there.
   auto made_elsewhere = [&](const Instruction* operand) {
     auto it = in_.find(operand);
@@ -131,6 +122,18 @@ bool Fuser::TryMerge(size_t a, size_t b) {
       }
     }
   }
+  return true;
+}
+
+bool Fuser::TryMerge(size_t a, size_t b) {
+  FusionGroup &into = groups_[a], &from = groups_[b];
+  if (!SameLoops(into, from)) return false;
+  if (into.members.size() + from.members.size() > kMaxFusionMembers ||
+      into.outputs.size() + from.outputs.size() > kMaxFusionOutputs) {
+    return false;
+  }
+  bool is_first = into.position < from.position;
+  if (!AreIndependent(is_first ? into : from, is_first ? from : into)) return false;
   for (Instruction* m : from.members) {
     if (!into.evaluations.contains(m)) into.members.push_back(m);
     into.evaluations[m] = std::max(into.evaluations[m], from.evaluations[m]);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <unordered_set>
 
 #include "compiler/analysis/element_cost.h"
+#include "compiler/passes/loops/batched_round.h"
 #include "compiler/passes/loops/counted_loop.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/clone.h"
@@ -39,15 +39,17 @@ bool IsElementRead(const Loop& loop, const Instruction& i) {
   return (stays || all.IsConstant()) && all.shape().IsStatic();
 }
 
-// Computed from numbers, element by element.
+// Computed from numbers and short vectors of them.
 bool IsOfNumbers(const Loop& loop, const Instruction& i) {
-  if (!IsOneNumber(i)) return false;
+  if (!IsFewNumbers(i)) return false;
   if (IsElementRead(loop, i)) return i.operand_count() == 2;  // else a gather of several indices
-  bool same = i.op() == Op::kReshape || i.op() == Op::kBroadcast;
+  bool moved = i.op() == Op::kReshape || i.op() == Op::kBroadcast || i.op() == Op::kTranspose ||
+               i.op() == Op::kSlice || i.op() == Op::kConcatenate;
+  bool reduced = i.op() == Op::kReduce && i.operand_count() == 2 && i.operand(1)->IsConstant();
   bool computed = hlo::IsElementwise(i.op()) && i.called_computations().empty() &&
                   i.op() != Op::kStochasticConvert;
-  return (same || computed) && i.operand_count() > 0 &&
-         std::ranges::all_of(i.operands(), [](const Instruction* o) { return IsOneNumber(*o); });
+  return (moved || reduced || computed) && i.operand_count() > 0 &&
+         std::ranges::all_of(i.operands(), [](const Instruction* o) { return IsFewNumbers(*o); });
 }
 
 bool IsPlain(const Instruction& i, const Effects& effects) {
@@ -64,7 +66,8 @@ std::optional<double> CostOfNumbers(const Loop& loop, const hlo::Computation& co
     if (!i->IsRoot() && i->users().empty() && IsPlain(*i, effects)) continue;
     if (!IsPlain(*i, effects) || !IsOfNumbers(loop, *i)) return std::nullopt;
     if (!may_read && IsElementRead(loop, *i)) return std::nullopt;
-    if (!IsFree(*i)) cost += ElementCost(*i);
+    const Instruction& of = i->op() == Op::kReduce ? *i->operand(0) : *i;
+    if (!IsFree(*i)) cost += ElementCost(*i) * static_cast<double>(of.shape().elements());
   }
   return cost;
 }
@@ -84,8 +87,8 @@ std::optional<NumberLoop> FindNumberLoop(Instruction* while_op, const Effects& e
     const Shape& shape = while_op->shape().tuple_element(k);
     if (!shape.IsArray() || !shape.IsStatic()) return std::nullopt;
     bool changes = !loop->IsInvariant(k);
-    if (changes && shape.elements() != 1) return std::nullopt;
-    numbers += changes;
+    if (changes && !IsFewNumbers(shape)) return std::nullopt;
+    if (changes) numbers += shape.elements();
   }
   std::optional<double> cost = CostOfNumbers(*loop, *loop->body, bounds.has_value(), effects);
   if (cost && !bounds) {
@@ -93,132 +96,28 @@ std::optional<NumberLoop> FindNumberLoop(Instruction* while_op, const Effects& e
     cost = more ? std::optional(*cost + *more) : std::nullopt;
   }
   if (!cost) return std::nullopt;
-  NumberLoop found{*loop, bounds};
+  NumberLoop found{.loop = *loop, .bounds = bounds, .read_by_element = {}};
+  for (int64_t k = 0; k < loop->size(); ++k) {
+    bool is_read = false;
+    for (const Instruction* i : *loop->body) {
+      is_read |= IsElementRead(*loop, *i) && IsState(*loop, *i->operand(0)) &&
+                 i->operand(0)->tuple_index() == k;
+    }
+    found.read_by_element.push_back(is_read);
+  }
   found.cost = *cost * (bounds ? static_cast<double>(bounds->trips) : kUsualRounds);
   bool pays = numbers <= kMostNumbers && (!bounds || found.cost > kLeastWork);
   return pays ? std::optional(found) : std::nullopt;
 }
 
-Result<Instruction*> InAllRows(Builder& b, Instruction* number, int64_t rows) {
-  if (!IsOneNumber(*number)) return number;
-  Shape shape(number->shape().dtype(), {rows});
-  return b.Broadcast(TRY(ReshapeTo(b, number, {})), shape, {});
-}
-
-Result<Instruction*> GatherRows(Builder& b, Instruction* array, Instruction* places) {
-  hlo::GatherAttrs attrs;
-  attrs.collapsed_slice_dims = attrs.start_index_map = {0};
-  attrs.index_vector_dim = 1;
-  attrs.slice_sizes = {1};
-  return b.Add(Op::kGather, {array, places}, std::move(attrs));
-}
-
 namespace {
 
-// Body and condition of a batched loop, instruction by instruction.
-class BatchedRound {
- public:
-  BatchedRound(const NumberLoop& numbers, int64_t rows, std::vector<bool> varies)
-      : loop_(numbers.loop), bounds_(numbers.bounds), rows_(rows), varies_(std::move(varies)) {
-    FindVarying();
-  }
-  bool Varies(int64_t k) const { return varies_[static_cast<size_t>(k)]; }
-
-  // The state after a round, which is the one of this number where rounds are counted.
-  Result<std::vector<Instruction*>> Emit(Builder& b, Instruction* number,
-                                         std::span<Instruction* const> state) {
-    TRY(EmitAll(b, *loop_.body, number, state));
-    std::vector<Instruction*> next;
-    for (int64_t k = 0; k < loop_.size(); ++k) {
-      Instruction* value = IsCounter(k) ? state[static_cast<size_t>(k)] : map_.Find(loop_.Next(k));
-      next.push_back(Varies(k) ? TRY(InAllRows(b, value, rows_)) : value);
-    }
-    return next;
-  }
-
-  // The rows that make a further round.
-  Result<Instruction*> GoesOn(Builder& b, std::span<Instruction* const> state) {
-    TRY(EmitAll(b, *loop_.condition, nullptr, state));
-    return InAllRows(b, map_.Find(loop_.condition->root()), rows_);
-  }
-
- private:
-  bool IsCounter(int64_t k) const { return bounds_ && k == bounds_->index; }
-
-  Status EmitAll(Builder& b, const hlo::Computation& from, Instruction* number,
-                 std::span<Instruction* const> state) {
-    map_ = {};
-    for (const Instruction* i : from) {
-      if (i->IsParameter() || i == loop_.body->root()) continue;
-      if (IsState(loop_, *i)) {
-        const int64_t k = i->tuple_index();
-        map_.instructions[i] =
-            IsCounter(k) ? TRY(Counter(b, number)) : state[static_cast<size_t>(k)];
-      } else if (i->IsRoot() || !i->users().empty()) {
-        map_.instructions[i] = TRY(EmitOne(b, *i));
-      }
-    }
-    return {};
-  }
-
-  // What is computed from numbers that differ differs.
-  void FindVaryingIn(const hlo::Computation& computation) {
-    for (const Instruction* i : computation) {
-      bool varies =
-          IsState(loop_, *i)
-              ? Varies(i->tuple_index())
-              : std::ranges::any_of(i->operands(), [&](auto* o) { return varying_.contains(o); });
-      if (varies) varying_.insert(i);
-    }
-  }
-
-  // To a fixed point.
-  void FindVarying() {
-    for (bool again = true; again;) {
-      again = false;
-      varying_.clear();
-      FindVaryingIn(*loop_.body);
-      FindVaryingIn(*loop_.condition);
-      for (int64_t k = 0; k < loop_.size(); ++k) {
-        if (Varies(k) || !varying_.contains(loop_.Next(k))) continue;
-        varies_[static_cast<size_t>(k)] = again = true;
-      }
-    }
-  }
-
-  Result<Instruction*> Counter(Builder& b, Instruction* number) {
-    const Shape& shape = loop_.op->shape().tuple_element(bounds_->index);
-    Instruction* value = number;
-    if (shape.dtype() != DType::kS32) value = TRY(b.Convert(value, shape.dtype()));
-    auto constant = [&](int64_t x) {
-      return b.ScalarConstant(shape.dtype(), static_cast<double>(x));
-    };
-    if (bounds_->step != 1) value = TRY(b.Add(Op::kMultiply, {value, constant(bounds_->step)}));
-    if (bounds_->init != 0) value = TRY(b.Add(Op::kAdd, {value, constant(bounds_->init)}));
-    return ReshapeTo(b, value, shape.dims());
-  }
-
-  Result<Instruction*> EmitOne(Builder& b, const Instruction& i) {
-    if (!varying_.contains(&i)) return hlo::CloneInstruction(i, b.computation(), map_);
-    if (i.op() == Op::kReshape || i.op() == Op::kBroadcast) return map_.Find(i.operand(0));
-    if (i.op() == Op::kDynamicSlice) {
-      return GatherRows(b, map_.Find(i.operand(0)), map_.Find(i.operand(1)));
-    }
-    Shape shape(i.shape().dtype(), {rows_});
-    std::vector<Instruction*> operands;
-    for (Instruction* o : i.operands()) {
-      operands.push_back(TRY(InAllRows(b, map_.Find(o), rows_)));
-    }
-    return b.Add(i.op(), operands, i.attrs(), &shape);
-  }
-
-  const Loop& loop_;
-  const std::optional<LoopBounds>& bounds_;
-  const int64_t rows_;
-  std::vector<bool> varies_;  // of the state
-  std::unordered_set<const Instruction*> varying_;
-  hlo::CloneMap map_;
-};
+// A part of the rows, or all of them with a part in the place of theirs.
+std::vector<Instruction*> StartOfRows(Builder& b, const Instruction& all, Instruction* start) {
+  std::vector<Instruction*> starts(all.shape().dims().size(), start);
+  for (size_t d = 0; d + 1 < starts.size(); ++d) starts[d] = b.ScalarConstant(DType::kS32, 0);
+  return starts;
+}
 
 // The loop of one block: while a row goes on; rows that are done stay as they are.
 Result<std::vector<Instruction*>> AddMaskedWhile(Builder& b, const Loop& loop, BatchedRound& round,
@@ -245,7 +144,16 @@ Result<std::vector<Instruction*>> AddMaskedWhile(Builder& b, const Loop& loop, B
   std::vector<Instruction*> next = TRY(round.Emit(r, nullptr, state));
   for (size_t k = 0; k < state.size(); ++k) {
     bool stays = loop.IsInvariant(static_cast<int64_t>(k));
-    next[k] = stays ? state[k] : TRY(r.Add(Op::kSelect, {rows, next[k], state[k]}));
+    if (stays) {
+      next[k] = state[k];
+      continue;
+    }
+    const Shape& shape = next[k]->shape();
+    Instruction* which = rows;
+    if (shape.rank() > 1) {
+      which = TRY(r.Broadcast(rows, Shape(DType::kPred, shape.dims()), {shape.rank() - 1}));
+    }
+    next[k] = TRY(r.Add(Op::kSelect, {which, next[k], state[k]}));
   }
   body->set_root(TRY(r.Tuple(next)));
 
@@ -278,15 +186,24 @@ Result<std::vector<Instruction*>> BatchUntilDone(Builder& b, const Loop& loop, B
     }
     std::vector<Instruction*> own, next(state.begin(), state.end());
     for (size_t k = 0; k < first.size(); ++k) {
-      hlo::DynamicSliceAttrs attrs{.dynamic_slice_sizes = {block}};
-      own.push_back(round.Varies(static_cast<int64_t>(k))
-                        ? TRY(r.Add(Op::kDynamicSlice, {state[k], start}, std::move(attrs)))
-                        : state[k]);
+      if (!round.Varies(static_cast<int64_t>(k))) {
+        own.push_back(state[k]);
+        continue;
+      }
+      const Dims& dims = state[k]->shape().dims();
+      hlo::DynamicSliceAttrs attrs;
+      attrs.dynamic_slice_sizes.assign(dims.begin(), dims.end());
+      attrs.dynamic_slice_sizes.back() = block;
+      std::vector<Instruction*> operands = StartOfRows(r, *state[k], start);
+      operands.insert(operands.begin(), state[k]);
+      own.push_back(TRY(r.Add(Op::kDynamicSlice, operands, std::move(attrs))));
     }
     std::vector<Instruction*> last = TRY(AddMaskedWhile(r, loop, round, own));
     for (size_t n = 0; n < changing.size(); ++n) {
       Instruction*& result = next[first.size() + n];
-      result = TRY(r.Add(Op::kDynamicUpdateSlice, {result, last[changing[n]], start}));
+      std::vector<Instruction*> operands = StartOfRows(r, *result, start);
+      operands.insert(operands.begin(), {result, last[changing[n]]});
+      result = TRY(r.Add(Op::kDynamicUpdateSlice, operands, hlo::NoAttrs()));
     }
     return next;
   };
@@ -304,8 +221,9 @@ Result<std::vector<Instruction*>> BatchLoop(Builder& b, const NumberLoop& number
   const std::optional<LoopBounds>& bounds = numbers.bounds;
   std::vector<bool> varies;
   for (int64_t k = 0; k < loop.size(); ++k) {
-    bool number = loop.op->shape().tuple_element(k).elements() == 1;
-    bool differs = !IsOneNumber(*init[static_cast<size_t>(k)]);
+    const Shape& shape = loop.op->shape().tuple_element(k);
+    bool number = IsFewNumbers(shape);
+    bool differs = number && init[static_cast<size_t>(k)]->shape().elements() != shape.elements();
     varies.push_back(number &&
                      (bounds ? k != bounds->index && differs : differs || !loop.IsInvariant(k)));
   }
@@ -313,7 +231,9 @@ Result<std::vector<Instruction*>> BatchLoop(Builder& b, const NumberLoop& number
   std::vector<Instruction*> first(init.begin(), init.end());
   for (int64_t k = 0; k < loop.size(); ++k) {
     Instruction*& value = first[static_cast<size_t>(k)];
-    if (round.Varies(k)) value = TRY(InAllRows(b, value, rows));
+    if (round.Varies(k)) {
+      value = TRY(InEachRow(b, value, loop.op->shape().tuple_element(k), rows));
+    }
   }
   if (!bounds) return BatchUntilDone(b, loop, round, rows, block, first);
   auto emit = [&](Builder& r, Instruction* number, std::span<Instruction* const> state) {

@@ -144,6 +144,15 @@ std::optional<int64_t> LoopDistributor::ColumnRead(const Instruction& i) const {
   return column + place;
 }
 
+// The counter's row of an array of short ones.
+bool LoopDistributor::IsVectorRead(const Instruction& i) const {
+  if (!IsFewNumbers(i) || IsOneNumber(i)) return false;
+  const Instruction* row = RowBelow(i);
+  if (row == nullptr || row->operand(1) != index_ || !IsOld(*row->operand(0))) return false;
+  const Shape& all = row->operand(0)->shape();
+  return all.IsStatic() && all.dim(0) == rows_ && row->shape().elements() * rows_ == all.elements();
+}
+
 // An element of an array that stays as it is, at a place that is computed.
 bool LoopDistributor::IsElementRead(const Instruction& i) const {
   if (i.op() != Op::kDynamicSlice || i.operand_count() != 2 || IsRowRead(i)) return false;
@@ -167,9 +176,12 @@ void LoopDistributor::FindInnerLoops() {
     std::optional<NumberLoop> numbers = FindNumberLoop(i, effects_);
     // Threads would wait for the longest row of all.
     if (!numbers || (!numbers->bounds && lane_bits_ == 0)) continue;
-    bool known = std::ranges::all_of(i->operand(0)->operands(), [&](const Instruction* o) {
-      return IsOneNumber(*o) || IsArrayThatStays(*o);
-    });
+    bool known = true;
+    for (int64_t k = 0; k < numbers->loop.size(); ++k) {
+      const Instruction& o = *i->operand(0)->operand(k);
+      bool row = IsVectorRead(o) && !numbers->read_by_element[static_cast<size_t>(k)];
+      known &= IsOneNumber(o) || IsArrayThatStays(o) || row;
+    }
     if (known) inner_.emplace(i, *numbers);
   }
 }
@@ -200,7 +212,9 @@ void LoopDistributor::FindAvailable() {
     bool computed = IsBatched(*i) && std::ranges::all_of(InputsOf(*i), [&](Instruction* o) {
                       return available_.contains(o);
                     });
-    if (leaf || computed || IsRowRead(*i) || ColumnRead(*i)) available_.insert(i);
+    if (leaf || computed || IsRowRead(*i) || ColumnRead(*i) || IsVectorRead(*i)) {
+      available_.insert(i);
+    }
   }
 }
 

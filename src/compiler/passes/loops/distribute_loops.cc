@@ -62,6 +62,7 @@ Result<Instruction*> LoopDistributor::Rows(Builder& b, Instruction& i) {
   if (IsState(i)) return InAllRows(b, TRY(Whole(i)), rows_);
   if (IsRowRead(i)) return ReadInit(loop_, i.operand(0)->tuple_index());
   if (std::optional<int64_t> column = ColumnRead(i)) return Column(b, i, *column);
+  if (IsVectorRead(i)) return Vectors(b, i);
   if (i.op() == Op::kReshape || i.op() == Op::kBroadcast) return behind_.Find(i.operand(0));
   if (IsElementRead(i) && IsSame(i)) return InAllRows(b, TRY(Outside(b, i)), rows_);
   if (IsElementRead(i)) {
@@ -82,6 +83,19 @@ Result<Instruction*> LoopDistributor::Column(Builder& b, const Instruction& i, i
       .slice = {{.start = 0, .limit = rows_}, {.start = column, .limit = column + 1}}};
   all = TRY(b.Add(Op::kSlice, {TRY(ReshapeTo(b, all, flat))}, std::move(part)));
   return ReshapeTo(b, all, one);
+}
+
+// The vectors of all rows, side by side.
+Result<Instruction*> LoopDistributor::Vectors(Builder& b, const Instruction& i) {
+  const Instruction* row = &i;
+  while (row->op() != Op::kDynamicSlice) row = row->operand(0);
+  Instruction* all = TRY(ReadInit(loop_, row->operand(0)->tuple_index()));
+  const int64_t flat[] = {rows_, i.shape().elements()}, columns_first[] = {1, 0};
+  all = TRY(b.Transpose(TRY(ReshapeTo(b, all, flat)),
+                        hlo::Ints(std::begin(columns_first), std::end(columns_first))));
+  Dims dims = i.shape().dims();
+  dims.push_back(rows_);
+  return ReshapeTo(b, all, dims);
 }
 
 // A constant, or state that stays, as it is outside.

@@ -49,6 +49,7 @@ class LoopDistributor {
   void FindCarried();
   bool IsRowRead(const hlo::Instruction& i) const;
   std::optional<int64_t> ColumnRead(const hlo::Instruction& i) const;
+  bool IsVectorRead(const hlo::Instruction& i) const;
   bool IsElementRead(const hlo::Instruction& i) const;
   const NumberLoop* InnerLoop(const hlo::Instruction& i) const;
   bool IsOfInnerLoop(const hlo::Instruction& i) const;
@@ -82,6 +83,7 @@ class LoopDistributor {
   Status KeepStacks();
   Result<hlo::Instruction*> Rows(hlo::Builder& b, hlo::Instruction& i);
   Result<hlo::Instruction*> Column(hlo::Builder& b, const hlo::Instruction& i, int64_t column);
+  Result<hlo::Instruction*> Vectors(hlo::Builder& b, const hlo::Instruction& i);
   Result<hlo::Instruction*> Whole(const hlo::Instruction& i);
   Result<hlo::Instruction*> InnerRows(hlo::Builder& b, const NumberLoop& inner);
   Status ComputeBehind();

@@ -165,6 +165,38 @@ Result<Loop> RebuildLoop(const Loop& loop, std::span<const int64_t> kept,
   return Loop{with, loop.body, loop.condition, loop.body_state, loop.condition_state};
 }
 
+Result<Instruction*> MakeStateTuple(Instruction* loop) {
+  const Shape shape = loop->shape();
+  if (loop->sharding() != nullptr || HasControlDependencies(*loop)) return nullptr;
+  const hlo::WhileAttrs attrs = loop->attrs<hlo::WhileAttrs>();
+  const Shape tuple = Shape::Tuple({shape});
+  for (Computation* c : {attrs.condition, attrs.body}) {
+    if (c->parameter(0)->IsRoot() || c->parameter(0)->sharding() != nullptr) return nullptr;
+  }
+  for (Computation* c : {attrs.condition, attrs.body}) {
+    Instruction* state = c->parameter(0);
+    const std::vector<Instruction*> users(state->users());
+    state->mutable_shape() = tuple;
+    Builder b(*c, state->next(), state);
+    Instruction* array = TRY(b.GetTupleElement(state, 0));
+    for (Instruction* user : users) {
+      for (int64_t n = 0; n < user->operand_count(); ++n) {
+        if (user->operand(n) == state) user->ReplaceOperand(n, array);
+      }
+    }
+  }
+  Instruction* root = attrs.body->root();
+  attrs.body->set_root(TRY(Builder(*attrs.body, nullptr, root).Tuple(std::span(&root, 1))));
+  Builder b(*loop->parent(), loop, loop);
+  Instruction* init = loop->operand(0);
+  init = TRY(b.Tuple(std::span(&init, 1)));
+  Instruction* with =
+      TRY(b.Add(Op::kWhile, std::span(&init, 1), loop->attrs(), &tuple, loop->name()));
+  hlo::CopyFacts(*loop, *with);
+  hlo::ReplaceInstruction(loop, TRY(b.GetTupleElement(with, 0)));
+  return with;
+}
+
 std::optional<ElementStore> FindElementStore(int64_t k, Instruction* write) {
   auto one = [](const Instruction& i) { return IsStaticArray(i) && i.shape().elements() == 1; };
   if (!IsStaticArray(*write) || write->shape().rank() != 1) return std::nullopt;

@@ -28,6 +28,10 @@ struct Loop {
 // nullopt: the loop is of another form, or has annotations that name elements.
 std::optional<Loop> FindLoop(hlo::Instruction* while_op);
 
+// State that is an array by itself becomes a tuple of it: passes over loops ask for one. The loop
+// that stands for it; null: it stays.
+Result<hlo::Instruction*> MakeStateTuple(hlo::Instruction* while_op);
+
 // One element of an array of the state that an iteration writes: state[index] = value.
 struct ElementStore {
   int64_t k;
