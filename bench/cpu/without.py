@@ -1,6 +1,7 @@
 """What compile options gain: programs of the suites with and without them, in two processes that take turns, by CPU time.
 
   without.py OPTIONS [--only NAME]... [--turns N] [--weft FILE]
+  without.py --base BUILD [...]   the same for another commit's build folder rather than options
 
 OPTIONS is what WEFT_OPTIONS takes, such as pipeline.disable=fuse, lower.disable=interchanged-loop, cpu.disable=weft-guard-widening.
 Programs whose machine code is the same either way (`weft program --digest --emit=asm`) are left out; that looks
@@ -63,10 +64,12 @@ def work():
 
 
 class Worker:
-  def __init__(self, options):
+  def __init__(self, options, library=None):
     environment = {**os.environ, "WEFT_OPTIONS": options, "JAX_PLATFORMS": "weft", "WEFT_CACHE": "0",
                    "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])}
     environment.setdefault("WEFT_LIBRARY", str(ROOT / "build" / "libpjrt_weft.so"))
+    if library is not None:
+      environment["WEFT_LIBRARY"] = str(library)
     self.process = subprocess.Popen([sys.executable, __file__, "--work"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                     env=environment, text=True, cwd=ROOT / "bench" / "cpu")
 
@@ -88,21 +91,22 @@ def digests(weft, options, folder, names):
   return {pathlib.Path(line.split()[0]).stem: line.split()[-1] for line in lines}
 
 
-def changed(weft, options, names, folder):
-  """The programs whose machine code the options change."""
+def changed(weft, other_weft, options, names, folder):
+  """The programs whose machine code the options, or another compiler, change."""
   kept = folder / "usual.txt"
   if kept.exists():
     usual = dict(line.split() for line in kept.read_text().splitlines())
   else:
     usual = digests(weft, "", folder, names)
     kept.write_text("".join(f"{name} {code}\n" for name, code in usual.items()))
-  other = digests(weft, options, folder, names)
+  other = digests(other_weft, options, folder, names)
   return [name for name in names if usual.get(name) != other.get(name)]
 
 
 def main():
   parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument("options")
+  parser.add_argument("options", nargs="?", default="")
+  parser.add_argument("--base", type=lambda text: pathlib.Path(text).resolve(), help="a build folder of another commit")
   parser.add_argument("--only", action="append", default=[], help="programs whose name contains this")
   parser.add_argument("--turns", type=int, default=7)
   parser.add_argument("--seconds", type=float, default=0.02, help="of CPU time a turn, about")
@@ -119,12 +123,12 @@ def main():
   os.environ["JAX_PLATFORMS"] = "cpu"
   names = [name for name in programs() if (folder / f"{name}.mlir").exists()]
   names = [name for name in names if not args.only or any(part in name for part in args.only)]
-  different = changed(args.weft, args.options, names, folder)
-  print(f"{args.options}: other machine code in {len(different)} of {len(names)} programs", flush=True)
+  different = changed(args.weft, args.base / "weft" if args.base else args.weft, args.options, names, folder)
+  print(f"{args.options or args.base}: other machine code in {len(different)} of {len(names)} programs", flush=True)
   if args.count:
     print("\n".join(different))
     return
-  sides = [Worker(""), Worker(args.options)]
+  sides = [Worker(""), Worker(args.options, args.base and args.base / "libpjrt_weft.so")]
   ratios = []
   for name in different:
     times = [[], []]

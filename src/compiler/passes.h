@@ -256,9 +256,9 @@ inline constexpr std::string_view kPartOfBatch = "weft.part_of_batch";
 // or there twice goes; costly invariant ops move out, and so do products of scanned rows with
 // invariants, as one product of all rows; needs: not scheduled (else it does nothing).
 Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
-// Arrays that loops carry, of which they read and make parts along one dimension alone,
-// are carried as these parts (scalar replacement of aggregates); state that is one array becomes a
-// tuple; needs: simplify; CPUs, not scheduled (else it does nothing).
+// Arrays that loops carry, of which they read and make parts along one dimension alone, are carried
+// as these parts (scalar replacement of aggregates) where they are numbers or were strided; state
+// that is one array becomes a tuple; needs: simplify; CPUs, not scheduled (else it does nothing).
 Result<bool> SplitLoopState(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives are unrolled, whole or by a factor, as long as
 // the module stays small: what is behind a barrier crosses no iteration otherwise; needs:

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "compiler/analysis/element_cost.h"
@@ -81,6 +80,7 @@ class StateSplitter {
   bool IsPart(Range range) const;
   bool ReadsState(const Instruction& i) const;
   bool UsersTakeParts(const Instruction& i, int64_t offset) const;
+  bool Pays(const Shape& shape) const;
   int64_t SizeOf(const Shape& shape) const { return shape.dims()[dim_]; }
 
   Result<Instruction*> Part(Builder& b, Instruction* i, Range range);
@@ -124,9 +124,8 @@ bool StateSplitter::Cut(Range range) {
 bool StateSplitter::Collect(Instruction* i, int64_t offset) {
   if (!IsCutThrough(*i)) return true;
   if (auto it = web_.find(i); it != web_.end()) return it->second == offset;
-  if (IsState(*i) && offset != 0) return false;
   web_[i] = offset;
-  if (IsState(*i)) return true;
+  if (IsState(*i)) return offset == 0;
   if (i->op() == Op::kConcatenate) {
     for (Instruction* o : i->operands()) {
       int64_t end = offset + SizeOf(o->shape());
@@ -167,11 +166,18 @@ bool StateSplitter::UsersTakeParts(const Instruction& i, int64_t offset) const {
   });
 }
 
+// Numbers come into registers, and what was strided lies together. Runs of memory are as good parts
+// of one array, which needs one buffer and one copy.
+bool StateSplitter::Pays(const Shape& shape) const {
+  int64_t before = 1;
+  for (size_t d = 0; d < dim_; ++d) before *= shape.dims()[d];
+  return before > 1 || std::ssize(ends_) == shape.elements() + 1;
+}
+
 bool StateSplitter::CanSplit() {
   const Shape& shape = loop_.op->shape().tuple_element(k_);
   if (!shape.IsArray() || !shape.IsStatic() || shape.rank() <= Signed(dim_)) return false;
-  if (SizeOf(shape) < 2) return false;
-  if (loop_.IsInvariant(k_) || !IsCutThrough(*loop_.Next(k_))) return false;
+  if (SizeOf(shape) < 2 || loop_.IsInvariant(k_) || !IsCutThrough(*loop_.Next(k_))) return false;
   if (!Cut({0, SizeOf(shape)}) || !Collect(loop_.Next(k_), 0)) return false;
   for (Instruction* state : {loop_.body_state, loop_.condition_state}) {
     for (Instruction* i : state->users()) {
@@ -189,7 +195,7 @@ bool StateSplitter::CanSplit() {
       }
     }
   }
-  return ends_.size() > 2 && std::ranges::all_of(web_, [&](const auto& item) {
+  return ends_.size() > 2 && Pays(shape) && std::ranges::all_of(web_, [&](const auto& item) {
            const auto& [i, offset] = item;
            bool is_part = IsPart({offset, offset + SizeOf(i->shape())});
            bool stays = !ReadsState(*i) && (is_part || !hlo::IsElementwise(i->op()));
@@ -204,9 +210,8 @@ Result<Instruction*> StateSplitter::PartOfUpdate(Builder& b, Instruction* i, Ran
   Instruction* part =
       TRY(Part(b, update, {range.begin - written.begin, range.end - written.begin}));
   bool whole = true;
-  for (size_t d = 0; d < i->shape().dims().size(); ++d) {
+  for (size_t d = 0; d < i->shape().dims().size(); ++d)
     whole &= d == dim_ || update->shape().dims()[d] == i->shape().dims()[d];
-  }
   if (whole) return part;
   std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
   operands[0] = TRY(Part(b, base, range));
@@ -383,9 +388,8 @@ Result<bool> SplitLoopState(hlo::Module& module, const PassContext& context) {
       const auto& attrs = i->attrs<hlo::WhileAttrs>();
       if (!callers.IsOnly(attrs.body) || !callers.IsOnly(attrs.condition)) continue;
       if (i->shape().IsArray()) {
-        Instruction* with = TRY(MakeStateTuple(i));
-        changed |= with != nullptr;
-        i = with;
+        i = TRY(MakeStateTuple(i));
+        changed |= i != nullptr;
       }
       if (i != nullptr) changed |= TRY(SplitElements(i));
     }
