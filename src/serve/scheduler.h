@@ -42,7 +42,6 @@ enum class ThreadUse : uint8_t {
   kFree,    // what is short
   kWanted,  // others came with it, or no other thread is left to receive: what is sooner run than
             // handed to another
-  kNeeded,  // nothing
 };
 
 class Lane;

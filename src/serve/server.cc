@@ -266,7 +266,6 @@ std::vector<std::shared_ptr<Server::InferTask>> Server::SplitRows(std::shared_pt
 }
 
 bool Server::MayRunHere(const InferTask& task, ThreadUse use) const {
-  if (use == ThreadUse::kNeeded) return false;
   Time cost = task.lane->Cost(task.lane->BucketFor(task.rows));
   Time most = use == ThreadUse::kFree ? options_.run_here_below : options_.run_wanted_below;
   return cost > 0 && cost <= most;

@@ -119,7 +119,7 @@ TEST_F(ServerTest, WarmUpRecordsAreReplayed) {
         "warmup.jsonl: request 1: ");
 }
 
-TEST_F(ServerTest, RunsNothingOnAThreadThatIsNeeded) {
+TEST_F(ServerTest, RunsWhatIsShortWhereItArrives) {
   WriteLinear(version(1), 0.5, 2);
   ServerOptions options = DefaultServerOptions();
   options.run_here_below = kSecond;  // whatever the machine is like
@@ -137,10 +137,10 @@ TEST_F(ServerTest, RunsNothingOnAThreadThatIsNeeded) {
     });
     return where.get_future().get();
   };
-  (void)thread_of(ThreadUse::kNeeded);  // from now on it is known how long it takes
+  // Not before it is known how long it takes.
+  EXPECT_NE(thread_of(ThreadUse::kFree), std::this_thread::get_id());
   EXPECT_EQ(thread_of(ThreadUse::kFree), std::this_thread::get_id());
   EXPECT_EQ(thread_of(ThreadUse::kWanted), std::this_thread::get_id());
-  EXPECT_NE(thread_of(ThreadUse::kNeeded), std::this_thread::get_id());
 }
 
 TEST_F(ServerTest, HandsOnWhatIsLongerThanThat) {

@@ -15,6 +15,14 @@ int CountWord(const std::string& text, std::string_view word) {
   return times;
 }
 
+std::string CodeOf(std::string_view text, const std::string& passes) {
+  auto compiler = Compiler::Create({"cascadelake", ""});
+  CHECK(compiler);
+  std::string assembly;
+  CHECK((*compiler)->Compile(std::string(text), passes, CodeEffort::kLoops, &assembly, nullptr));
+  return assembly;
+}
+
 // Of the greatest number so far, and of the least of it and another, the first is waited for by the
 // next round: a jump looks for NaNs there.
 TEST(Loops, ForeseenNans) {
@@ -39,14 +47,7 @@ end:
   ret void
 }
 )";
-  auto code_of = [&](const std::string& passes) {
-    auto compiler = Compiler::Create({"cascadelake", ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK((*compiler)->Compile(std::string(kBubbles), passes, CodeEffort::kLoops, &assembly,
-                               nullptr));
-    return assembly;
-  };
+  auto code_of = [&](const std::string& passes) { return CodeOf(kBubbles, passes); };
   std::string chosen = code_of("function(instcombine)");
   EXPECT_EQ(CountWord(chosen, "vcmpunordss"), 2) << chosen;
   std::string foreseen = code_of("function(instcombine,weft-branch-on-nan-minmax)");
@@ -139,14 +140,7 @@ end:
   ret i64 %more
 }
 )";
-  auto code_of = [&](const std::string& passes) {
-    auto compiler = Compiler::Create({"cascadelake", ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK(
-        (*compiler)->Compile(std::string(kLarger), passes, CodeEffort::kLoops, &assembly, nullptr));
-    return assembly;
-  };
+  auto code_of = [&](const std::string& passes) { return CodeOf(kLarger, passes); };
   std::string joined = code_of("function(instcombine)");
   EXPECT_NE(joined.find("set"), std::string::npos) << joined;
   std::string twice = code_of("function(instcombine,weft-split-select-condition)");
@@ -208,14 +202,7 @@ define void @neighbours(ptr noalias %to, ptr noalias %from) {
   ret void
 }
 )";
-  auto code_of = [&](const std::string& passes) {
-    auto compiler = Compiler::Create({"cascadelake", ""});
-    CHECK(compiler);
-    std::string assembly;
-    CHECK((*compiler)->Compile(std::string(kNeighbours), passes, CodeEffort::kLoops, &assembly,
-                               nullptr));
-    return assembly;
-  };
+  auto code_of = [&](const std::string& passes) { return CodeOf(kNeighbours, passes); };
   std::string number = code_of("function(gvn,instcombine)");
   EXPECT_NE(number.find("shldq"), std::string::npos) << number;
   std::string part = code_of("function(gvn,weft-shift-to-shuffle,instcombine)");

@@ -5,13 +5,9 @@
 #include <arm_neon.h>
 
 #include "cpu/routines/machine.h"
+#include "cpu/routines/unrolled.h"
 
 #define WEFT_MMLA __attribute__((target("arch=armv8.2-a+bf16+i8mm")))
-#if defined(__clang__)
-#define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define WEFT_UNROLLED _Pragma("GCC unroll 16")
-#endif
 
 namespace weft::cpu {
 namespace {

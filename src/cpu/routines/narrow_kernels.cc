@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/routines/machine.h"
+#include "cpu/routines/unrolled.h"
 #include "program/target_facts.h"
 
 #if defined(__x86_64__)
@@ -15,11 +16,6 @@ namespace weft::cpu {
 namespace {
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define WEFT_UNROLLED _Pragma("GCC unroll 16")
-#endif
 #define WEFT_AVX2_ONLY __attribute__((target("avx2")))
 #define WEFT_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 #define WEFT_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))

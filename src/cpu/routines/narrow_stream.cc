@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu/routines/machine.h"
+#include "cpu/routines/unrolled.h"
 #include "program/sum_order.h"
 #include "program/target_facts.h"
 
@@ -14,11 +15,6 @@ namespace weft::cpu {
 namespace {
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#define WEFT_UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define WEFT_UNROLLED _Pragma("GCC unroll 16")
-#endif
 #define WEFT_STREAM_AVX2 __attribute__((target("avx2,fma")))
 #define WEFT_STREAM_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #define WEFT_STREAM_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))

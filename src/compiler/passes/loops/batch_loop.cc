@@ -26,16 +26,11 @@ constexpr double kLeastWork = program::CodeBounds::kStraight;
 // Trip counts that are not known are taken for this.
 constexpr double kUsualRounds = program::CodeBounds::kWrittenOut;
 
-bool IsState(const Loop& loop, const Instruction& i) {
-  return i.op() == Op::kGetTupleElement &&
-         (i.operand(0) == loop.body_state || i.operand(0) == loop.condition_state);
-}
-
 // One element of an array that the loop leaves as it is.
 bool IsElementRead(const Loop& loop, const Instruction& i) {
   if (i.op() != Op::kDynamicSlice || !IsOneNumber(i)) return false;
   const Instruction& all = *i.operand(0);
-  bool stays = IsState(loop, all) && loop.IsInvariant(all.tuple_index());
+  bool stays = loop.ReadsElement(all) && loop.IsInvariant(all.tuple_index());
   return (stays || all.IsConstant()) && all.shape().IsStatic();
 }
 
@@ -62,7 +57,7 @@ std::optional<double> CostOfNumbers(const Loop& loop, const hlo::Computation& co
   double cost = 0;
   for (const Instruction* i : computation) {
     bool ends = i == loop.body->root();
-    if (i->IsParameter() || ends || i->IsConstant() || IsState(loop, *i)) continue;
+    if (i->IsParameter() || ends || i->IsConstant() || loop.ReadsElement(*i)) continue;
     if (!i->IsRoot() && i->users().empty() && IsPlain(*i, effects)) continue;
     if (!IsPlain(*i, effects) || !IsOfNumbers(loop, *i)) return std::nullopt;
     if (!may_read && IsElementRead(loop, *i)) return std::nullopt;
@@ -100,7 +95,7 @@ std::optional<NumberLoop> FindNumberLoop(Instruction* while_op, const Effects& e
   for (int64_t k = 0; k < loop->size(); ++k) {
     bool is_read = false;
     for (const Instruction* i : *loop->body) {
-      is_read |= IsElementRead(*loop, *i) && IsState(*loop, *i->operand(0)) &&
+      is_read |= IsElementRead(*loop, *i) && loop->ReadsElement(*i->operand(0)) &&
                  i->operand(0)->tuple_index() == k;
     }
     found.read_by_element.push_back(is_read);

@@ -33,13 +33,6 @@ Result<std::vector<hlo::Instruction*>> BatchLoop(hlo::Builder& b, const NumberLo
                                                  int64_t rows, int64_t block,
                                                  std::span<hlo::Instruction* const> init);
 
-// A number in all rows; what has rows stays.
-Result<hlo::Instruction*> InAllRows(hlo::Builder& b, hlo::Instruction* number, int64_t rows);
-
-// Elements of an array, one for each row; places beyond the ends are the ends.
-Result<hlo::Instruction*> GatherRows(hlo::Builder& b, hlo::Instruction* array,
-                                     hlo::Instruction* places);
-
 inline bool IsFewNumbers(const Shape& shape) {
   constexpr int64_t kMost = program::CodeBounds::kWrittenOut;
   return shape.IsArray() && shape.IsStatic() && shape.elements() >= 1 && shape.elements() <= kMost;

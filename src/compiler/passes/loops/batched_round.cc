@@ -56,11 +56,6 @@ BatchedRound::BatchedRound(const NumberLoop& numbers, int64_t rows, std::vector<
   FindVarying();
 }
 
-bool BatchedRound::IsState(const Instruction& i) const {
-  return i.op() == Op::kGetTupleElement &&
-         (i.operand(0) == loop_.body_state || i.operand(0) == loop_.condition_state);
-}
-
 Result<std::vector<Instruction*>> BatchedRound::Emit(Builder& b, Instruction* number,
                                                      std::span<Instruction* const> state) {
   TRY(EmitAll(b, *loop_.body, number, state));
@@ -82,7 +77,7 @@ Status BatchedRound::EmitAll(Builder& b, const hlo::Computation& from, Instructi
   map_ = {};
   for (const Instruction* i : from) {
     if (i->IsParameter() || i == loop_.body->root()) continue;
-    if (IsState(*i)) {
+    if (loop_.ReadsElement(*i)) {
       const int64_t k = i->tuple_index();
       map_.instructions[i] = IsCounter(k) ? TRY(Counter(b, number)) : state[static_cast<size_t>(k)];
     } else if (i->IsRoot() || !i->users().empty()) {
@@ -95,9 +90,10 @@ Status BatchedRound::EmitAll(Builder& b, const hlo::Computation& from, Instructi
 // What is computed from numbers that differ differs.
 void BatchedRound::FindVaryingIn(const hlo::Computation& computation) {
   for (const Instruction* i : computation) {
-    bool varies = IsState(*i) ? Varies(i->tuple_index())
-                              : std::ranges::any_of(i->operands(),
-                                                    [&](auto* o) { return varying_.contains(o); });
+    bool varies =
+        loop_.ReadsElement(*i)
+            ? Varies(i->tuple_index())
+            : std::ranges::any_of(i->operands(), [&](auto* o) { return varying_.contains(o); });
     if (varies) varying_.insert(i);
   }
 }

@@ -12,6 +12,13 @@
 
 namespace weft::compiler {
 
+// A number in all rows; what has rows stays.
+Result<hlo::Instruction*> InAllRows(hlo::Builder& b, hlo::Instruction* number, int64_t rows);
+
+// Elements of an array, one for each row; places beyond the ends are the ends.
+Result<hlo::Instruction*> GatherRows(hlo::Builder& b, hlo::Instruction* array,
+                                     hlo::Instruction* places);
+
 // What is the same in all rows, in each of them: f32[rows] of a number, f32[..., rows] of a vector
 // like `one`; what has rows stays.
 Result<hlo::Instruction*> InEachRow(hlo::Builder& b, hlo::Instruction* value, const Shape& one,
@@ -30,7 +37,6 @@ class BatchedRound {
   Result<hlo::Instruction*> GoesOn(hlo::Builder& b, std::span<hlo::Instruction* const> state);
 
  private:
-  bool IsState(const hlo::Instruction& i) const;
   bool IsCounter(int64_t k) const { return bounds_ && k == bounds_->index; }
   Status EmitAll(hlo::Builder& b, const hlo::Computation& from, hlo::Instruction* number,
                  std::span<hlo::Instruction* const> state);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/passes.h"
+#include "compiler/passes/loops/batched_round.h"
 #include "compiler/passes/loops/loop_distributor.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/simplify/simplify_rules.h"

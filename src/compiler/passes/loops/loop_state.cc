@@ -106,6 +106,11 @@ Status MoveUsers(const Loop& loop, Instruction* with, std::span<const int64_t> k
 
 }  // namespace
 
+bool Loop::ReadsElement(const Instruction& i) const {
+  return i.op() == Op::kGetTupleElement &&
+         (i.operand(0) == body_state || i.operand(0) == condition_state);
+}
+
 bool Loop::IsInvariant(int64_t k) const {
   const Instruction* next = Next(k);
   return next->op() == Op::kGetTupleElement && next->operand(0) == body_state &&

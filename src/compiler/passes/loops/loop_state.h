@@ -19,6 +19,8 @@ struct Loop {
   int64_t size() const { return op->shape().tuple_size(); }
   // Element k after an iteration.
   hlo::Instruction* Next(int64_t k) const { return body->root()->operand(k); }
+  // Body or condition read an element there.
+  bool ReadsElement(const hlo::Instruction& i) const;
   // The body hands element k on as it got it.
   bool IsInvariant(int64_t k) const;
   // Element k of the initial value, where it is a tuple built in place; null: it is not.

@@ -71,8 +71,7 @@ class StateSplitter {
 
  private:
   bool IsState(const Instruction& i) const {
-    return i.op() == Op::kGetTupleElement && i.tuple_index() == k_ &&
-           (i.operand(0) == loop_.body_state || i.operand(0) == loop_.condition_state);
+    return loop_.ReadsElement(i) && i.tuple_index() == k_;
   }
   bool IsCutThrough(const Instruction& i) const;
   bool Collect(Instruction* i, int64_t offset);
