@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string_view>
 
 #include "base/cores.h"
@@ -42,15 +43,15 @@ void AppendRow(std::string& out, std::string_view name, const std::string& value
             "\n");
 }
 
-// Features that are there, without the long list of those that are not.
+// Features that are there, without the long list of those that are not; in order, as LLVM has none.
 std::string PresentFeatures(std::string_view features) {
-  std::string out;
+  std::set<std::string_view> present;
   while (!features.empty()) {
     std::string_view item = features.substr(0, features.find(','));
     features.remove_prefix(std::min(item.size() + 1, features.size()));
-    if (item.starts_with('+')) StrAppend(out, out.empty() ? "" : " ", item.substr(1));
+    if (item.starts_with('+')) present.insert(item.substr(1));
   }
-  return out;
+  return StrJoin(present, " ");
 }
 
 template <class T>

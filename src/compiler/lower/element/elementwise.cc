@@ -222,6 +222,12 @@ Result<Element> EmitUnary(KernelBuilder& b, const Instruction& instruction, cons
   return Unimplemented(hlo::Mnemonic(op), ": no native lowering for ", Name(from));
 }
 
+// Whether what reads a product wants it rounded, so that no FMA may take it in.
+bool IsRoundedAlone(const Instruction& product) {
+  return IsFloat(product.shape().dtype()) && product.users().size() == 1 &&
+         IsWholePrecision(*product.users()[0]);
+}
+
 }  // namespace
 
 Result<Element> EmitElementwise(ElementContext& e, const Instruction& instruction,
@@ -245,10 +251,6 @@ Result<Element> EmitElementwise(ElementContext& e, const Instruction& instructio
                 instruction.shape().elements() == 1 && e.value_ranges->NeverWraps(instruction);
     return fits ? Element{e.b.EmitNoWrap(kernel_op, x, y), -1} : binary(kernel_op);
   };
-  auto is_rounded = [&] {
-    return IsFloat(to) && to == type.dtype && instruction.users().size() == 1 &&
-           IsWholePrecision(*instruction.users()[0]);
-  };
   switch (op) {
     case HloOp::kAdd:
       if (from == DType::kPred) return Element{e.b.Emit(Op::kOr, {x, y}), -1};
@@ -256,7 +258,8 @@ Result<Element> EmitElementwise(ElementContext& e, const Instruction& instructio
     case HloOp::kSubtract: return sum(Op::kSub);
     case HloOp::kMultiply:
       if (from == DType::kPred) return Element{e.b.Emit(Op::kAnd, {x, y}), -1};
-      return is_rounded() ? Element{e.b.MulRounded(x, y), -1} : sum(Op::kMul);
+      if (to == type.dtype && IsRoundedAlone(instruction)) return Element{e.b.MulRounded(x, y), -1};
+      return sum(Op::kMul);
     case HloOp::kDivide:
       if (IsFloat(type.dtype) && e.b.value(args[1].re).is_constant) {
         return rounded(math::DivideByNumber(e.b, x, e.b.value(args[1].re).AsDouble()));
