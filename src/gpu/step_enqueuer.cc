@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "base/str.h"
 #include "gpu/graph_branches.h"
+#include "gpu/nvtx.h"
 #include "program/library.h"
 
 namespace weft::gpu {
@@ -25,6 +26,13 @@ namespace {
 
 // Launches in one graph, and in a loop that is worth one.
 constexpr int64_t kGraphLaunches = 192, kWorthAGraph = 24;
+
+// For profilers: "fusion.3 (model.py:12)".
+std::string LabelOf(const Step& step) {
+  std::string label = step.name.empty() ? std::string(program::KindName(step)) : step.name;
+  if (!step.source.empty()) StrAppend(label, " (", step.source, ")");
+  return label;
+}
 
 }  // namespace
 
@@ -48,6 +56,7 @@ class StepEnqueuer {
       if (call_.cancel != nullptr && *call_.cancel) {
         return MakeError(Code::kCancelled, "program ", program_.name, " was cancelled");
       }
+      NvtxRange range([&] { return LabelOf(step); });
       if (branches_ != nullptr) stream_ = TRY(BranchFor(step));
       Status status = std::visit([&](const auto& op) { return RunOp(step, op); }, step.op);
       if (status) {
@@ -155,8 +164,20 @@ class StepEnqueuer {
       for (const program::Use& use : next->uses) memory.push_back(At(use));
     }
     stream_->NoteWork(step.name.empty() ? op.routine : step.name);
+    MarkWrites(step);
     TRY(prepared->second->Enqueue({*stream_, memory, scratch_, call_.device}));
     return LaunchEpilogue(step, memory);
+  }
+  // Tools that follow each store of a kernel do not see all that libraries' kernels write. While a
+  // graph is captured nothing is written; its launch says it.
+  void MarkWrites(const Step& step) const {
+    if (!Nvtx::Tool().has_memory() || branches_ != nullptr) return;
+    std::vector<std::span<const std::byte>> written;
+    for (const program::Use& use : step.uses) {
+      if (!Writes(use.access)) continue;
+      written.emplace_back(At(use), static_cast<size_t>(use.slice.size));
+    }
+    Nvtx::Tool().MarkInitialized(stream_->handle(), written);
   }
   Status LaunchEpilogue(const Step& step, std::span<std::byte* const> memory) {
     const auto& op = std::get<program::LibraryStep>(step.op);
@@ -278,6 +299,9 @@ class StepEnqueuer {
         return branches.Join();
       };
       stream_->NoteWork(step.name);
+      ForEachStep(op.body, [&](const Step& inner) {
+        if (std::holds_alternative<program::LibraryStep>(inner.op)) MarkWrites(inner);
+      });
       int64_t times = trips / work.rounds;
       if (TRY(loaded_.graphs_.Launch(work, times, *stream_, call_.cancel))) {
         done = times * work.rounds;
@@ -355,6 +379,7 @@ class StepEnqueuer {
 
 Status EnqueueSteps(const CudaLoadedProgram& loaded, const Call& call, CudaStream& stream,
                     std::vector<std::byte*> addresses, std::byte* scratch, RunTimeline* timeline) {
+  NvtxRange range([&] { return loaded.program().name; });
   StepEnqueuer enqueuer(loaded, call, stream, std::move(addresses), scratch, timeline);
   Status status = enqueuer.RunList(loaded.program().steps);
   Status joined = enqueuer.Join();

@@ -1,0 +1,60 @@
+// NVTX, the marks by which NVIDIA's tools know what a program does: ranges of runs and steps for
+// profilers (Nsight Systems), and what libraries have written for compute-sanitizer's initcheck.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace weft::gpu {
+
+struct NvtxTables;  // where a tool puts its functions
+
+// The tool that listens, found as NVIDIA's own headers find it: the environment's
+// NVTX_INJECTION64_PATH names a library. Without one all calls do nothing.
+class Nvtx {
+ public:
+  static const Nvtx& Tool();  // of this process
+  // For tests; Tool() is made once. Empty: none. One at a time: tools ask for "the" tables.
+  explicit Nvtx(const std::string& library);
+  ~Nvtx();
+
+  bool has_ranges() const { return ranges_; }
+  bool has_memory() const { return memory_; }
+  const std::string& complaint() const { return complaint_; }  // why a library was of no use
+
+  void Push(const std::string& name) const;  // of this thread
+  void Pop() const;
+  // Memory that kernels which the tool cannot follow write: it counts as initialised from here on.
+  void MarkInitialized(void* stream, std::span<const std::span<const std::byte>> ranges) const;
+
+ private:
+  bool AttachRanges(void* library);
+  bool AttachMemory(void* library);
+
+  std::unique_ptr<NvtxTables> tables_;
+  bool ranges_ = false, memory_ = false;
+  void* domain_ = nullptr;
+  std::string complaint_;
+};
+
+// A range of the thread's as long as it lives. `name` is asked for only where somebody listens.
+class NvtxRange {
+ public:
+  template <class Name>
+  explicit NvtxRange(const Name& name) : open_(Nvtx::Tool().has_ranges()) {
+    if (open_) Nvtx::Tool().Push(name());
+  }
+  ~NvtxRange() {
+    if (open_) Nvtx::Tool().Pop();
+  }
+  NvtxRange(const NvtxRange&) = delete;
+  NvtxRange& operator=(const NvtxRange&) = delete;
+
+ private:
+  const bool open_;
+};
+
+}  // namespace weft::gpu
