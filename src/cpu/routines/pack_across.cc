@@ -14,12 +14,14 @@ namespace {
 
 #define WEFT_TURN_INLINE [[gnu::always_inline]] inline
 
-// More rows than a processor's prefetcher follows: lines are asked for some time before.
+// More rows than a processor's prefetcher follows: lines are asked for some time before, as far as
+// they belong to the panel.
 template <class T>
-WEFT_TURN_INLINE void AskForRows(const T* const* rows, int64_t p, int64_t width) {
-  constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
-  if (p % kLine != 0) return;
-  for (int64_t i = 0; i < width; ++i) __builtin_prefetch(rows[i] + p + 4 * kLine);
+WEFT_TURN_INLINE void AskForRows(const T* const* rows, int64_t p, int64_t end, int64_t width) {
+  constexpr int64_t kLine = program::TargetFacts::kLineBytes / int64_t{sizeof(T)};
+  const int64_t ahead = p + program::TargetFacts::kLinesAhead * kLine;
+  if (p % kLine != 0 || ahead >= end) return;
+  for (int64_t i = 0; i < width; ++i) __builtin_prefetch(rows[i] + ahead);
 }
 
 // Four vectors of four, or two of two, turned.
@@ -67,7 +69,7 @@ void TurnAny(const T* const* rows, int64_t kn, int64_t width, T* out) {
   constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
   int64_t whole = width / kBlock * kBlock;
   for (int64_t p = 0; p < kn; p += kBlock) {
-    AskForRows(rows, p, width);
+    AskForRows(rows, p, kn, width);
     for (int64_t i = 0; i < whole; i += kBlock) {
       TurnBlock(rows + i, p, out + p * width + i, width);
     }
@@ -94,39 +96,91 @@ WEFT_TURN512 inline __m512i LoadLanes(const void* const* rows, int64_t apart, in
   return z;
 }
 
+// Four by four elements of 4 bytes, or two by two of 8, in each lane of as many vectors.
+template <int64_t count>
+WEFT_TURN_INLINE WEFT_TURN512 void TurnInLanes(__m512i* r) {
+  if constexpr (count == 2) {
+    __m512i first = r[0];
+    r[0] = _mm512_unpacklo_epi64(first, r[1]);
+    r[1] = _mm512_unpackhi_epi64(first, r[1]);
+  } else {
+    __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpacklo_epi32(r[2], r[3]);
+    __m512i c = _mm512_unpackhi_epi32(r[0], r[1]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+    r[0] = _mm512_unpacklo_epi64(a, b);
+    r[1] = _mm512_unpackhi_epi64(a, b);
+    r[2] = _mm512_unpacklo_epi64(c, d);
+    r[3] = _mm512_unpackhi_epi64(c, d);
+  }
+}
+
+// Four by four lanes.
+WEFT_TURN_INLINE WEFT_TURN512 void TurnLanesOfFour(__m512i* z) {
+  constexpr int kLow = 0x44, kHigh = 0xEE, kEven = 0x88, kOdd = 0xDD;
+  __m512i a = _mm512_shuffle_i64x2(z[0], z[1], kLow), b = _mm512_shuffle_i64x2(z[2], z[3], kLow);
+  __m512i c = _mm512_shuffle_i64x2(z[0], z[1], kHigh), d = _mm512_shuffle_i64x2(z[2], z[3], kHigh);
+  z[0] = _mm512_shuffle_i64x2(a, b, kEven);
+  z[1] = _mm512_shuffle_i64x2(a, b, kOdd);
+  z[2] = _mm512_shuffle_i64x2(c, d, kEven);
+  z[3] = _mm512_shuffle_i64x2(c, d, kOdd);
+}
+
 // Squares of 16 bytes in each lane: rows that lie 4, or 2, apart share a vector, so that what comes
 // out is in order.
 template <class T>
-WEFT_TURN512 void TurnAvx512(const T* const* rows, int64_t kn, int64_t width, T* out) {
+WEFT_TURN512 void TurnLanes(const T* const* rows, int64_t begin, int64_t end, int64_t width,
+                            T* out) {
   constexpr int64_t kBlock = 16 / int64_t{sizeof(T)};
   constexpr int64_t kLanes = program::TargetFacts::kLineBytes / 16;
   const auto* from = reinterpret_cast<const void* const*>(rows);
-  for (int64_t p = 0; p < kn; p += kBlock) {
-    AskForRows(rows, p, width);
+  for (int64_t p = begin; p < end; p += kBlock) {
+    AskForRows(rows, p, end, width);
     int64_t bytes = p * int64_t{sizeof(T)};
     for (int64_t i = 0; i < width; i += kLanes * kBlock) {
       int64_t lanes = std::min(kLanes, (width - i) / kBlock);
       auto mask = static_cast<__mmask16>((1U << (4 * lanes)) - 1);
-      T* to = out + p * width + i;
-      auto store = [&](int64_t row, __m512i z)
-                       WEFT_TURN512 { _mm512_mask_storeu_epi32(to + row * width, mask, z); };
-      __m512i r0 = LoadLanes(from + i, kBlock, lanes, bytes);
-      __m512i r1 = LoadLanes(from + i + 1, kBlock, lanes, bytes);
-      if constexpr (sizeof(T) == 8) {
-        store(0, _mm512_unpacklo_epi64(r0, r1));
-        store(1, _mm512_unpackhi_epi64(r0, r1));
-        continue;
+      __m512i r[kBlock];
+      for (int64_t k = 0; k < kBlock; ++k) r[k] = LoadLanes(from + i + k, kBlock, lanes, bytes);
+      TurnInLanes<kBlock>(r);
+      for (int64_t k = 0; k < kBlock; ++k) {
+        _mm512_mask_storeu_epi32(out + (p + k) * width + i, mask, r[k]);
       }
-      __m512i r2 = LoadLanes(from + i + 2, kBlock, lanes, bytes);
-      __m512i r3 = LoadLanes(from + i + 3, kBlock, lanes, bytes);
-      __m512i a = _mm512_unpacklo_epi32(r0, r1), b = _mm512_unpacklo_epi32(r2, r3);
-      __m512i c = _mm512_unpackhi_epi32(r0, r1), d = _mm512_unpackhi_epi32(r2, r3);
-      store(0, _mm512_unpacklo_epi64(a, b));
-      store(1, _mm512_unpackhi_epi64(a, b));
-      store(2, _mm512_unpacklo_epi64(c, d));
-      store(3, _mm512_unpackhi_epi64(c, d));
     }
   }
+}
+
+// Squares of whole lines: where rows lie a power of two apart their lines share the few places of
+// the first cache, and a line that is not read at once is gone the next time.
+template <class T>
+WEFT_TURN512 void TurnLines(const T* const* rows, int64_t begin, int64_t end, int64_t width,
+                            T* out) {
+  constexpr int64_t kBlock = 16 / int64_t{sizeof(T)}, kSide = 4 * kBlock;
+  for (int64_t p = begin; p < end; p += kSide) {
+    AskForRows(rows, p, end, width);
+    for (int64_t i = 0; i < width; i += kSide) {
+      __m512i groups[4][kBlock];
+      for (int64_t g = 0; g < 4; ++g) {
+        for (int64_t k = 0; k < kBlock; ++k) {
+          groups[g][k] = _mm512_loadu_si512(rows[i + g * kBlock + k] + p);
+        }
+        TurnInLanes<kBlock>(groups[g]);
+      }
+      for (int64_t k = 0; k < kBlock; ++k) {
+        __m512i z[4] = {groups[0][k], groups[1][k], groups[2][k], groups[3][k]};
+        TurnLanesOfFour(z);
+        for (int64_t j = 0; j < 4; ++j) {
+          _mm512_storeu_si512(out + (p + j * kBlock + k) * width + i, z[j]);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void TurnAvx512(const T* const* rows, int64_t kn, int64_t width, T* out) {
+  constexpr int64_t kSide = program::TargetFacts::kLineBytes / int64_t{sizeof(T)};
+  int64_t lines = width % kSide == 0 ? kn / kSide * kSide : 0;
+  TurnLines(rows, 0, lines, width, out);
+  TurnLanes(rows, lines, kn, width, out);
 }
 #endif
 
