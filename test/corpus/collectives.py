@@ -6,7 +6,8 @@
 Replicas and partitions are what the header says, or more where an op's ids (replicas, partitions or both, as its mode says)
 name more. Arguments are random, but for the offsets and sizes of ragged-all-to-all, which have to fit; where the evaluator takes no others, integers
 are zero. Loops that never end run
-once; ones stand in for custom calls that nobody knows, and messages without pairs go from device 0 to 1. Modules with more than 64 MiB of arguments are made smaller, dimension by dimension. Prints what fails with its cause,
+once; ones stand in for custom calls that nobody knows (a hundred for scalar integers, which loops may count), and messages without pairs go from device 0 to 1. Modules with more
+than 64 MiB of arguments, or that need more memory than there is, are made smaller, dimension by dimension. Prints what fails with its cause,
 then a table of causes with their counts and how many agree. Exit status 1: fewer than 90 % agree. WEFT_CORPUS and WEFT_BUILD_DIR
 as in check.py.
 """
@@ -156,8 +157,15 @@ def with_zero_indices(text):
         zero = "false" if dtype == "pred" else "0"
         return (f"{indent}{name}.given = {dtype}[{dims}]{rest}\n{indent}{name}.zero = {dtype}[] constant({zero})\n"
                 f"{indent}{name} = {dtype}[{dims}] broadcast({name}.zero), dimensions={{}}")  # fmt: skip
+    def replace_tuple(found):
+        indent, name, dtypes = found[1], found[2], re.findall(r"([su](?:32|64))\[\]", found[3])
+        zeroes = [f"{indent}{name}.{k} = {dtype}[] constant(0)\n" for k, dtype in enumerate(dtypes)]
+        names = ", ".join(f"{name}.{k}" for k in range(len(dtypes)))
+        return f"{indent}{name}.given = {found[3]}{found[4]}\n{''.join(zeroes)}{indent}{name} = {found[3]} tuple({names})"
+
     functions, entry, rest = text.partition("\nENTRY")
-    return functions + entry + re.sub(r"^(\s*)(ROOT )?(%?[\w.-]+) = ([su](?:32|64)|pred)\[([\d,]*)\](\S* parameter\(.*)$", replace, rest, flags=re.M)
+    rest = re.sub(r"^(\s*)(ROOT )?(%?[\w.-]+) = ([su](?:32|64)|pred)\[([\d,]*)\](\S* parameter\(.*)$", replace, rest, flags=re.M)
+    return functions + entry + re.sub(r"^(\s*)(%?[\w.-]+) = (\((?:[su](?:32|64)\[\](?:, )?)+\))( parameter\(.*)$", replace_tuple, rest, flags=re.M)
 
 
 def with_stand_ins(text):
@@ -165,7 +173,8 @@ def with_stand_ins(text):
     def call(found):
         indent, name, dtype, dims = found.groups()
         bare = name.removeprefix("ROOT ")
-        one = "true" if dtype == "pred" else "(1, 0)" if dtype[0] == "c" else "1"
+        counted = dtype[0] in "su" and dims == ""
+        one = "true" if dtype == "pred" else "(1, 0)" if dtype[0] == "c" else "100" if counted else "1"
         return f"{indent}{bare}.one = {dtype}[] constant({one})\n{indent}{name} = {dtype}[{dims}] broadcast({bare}.one), dimensions={{}}"
 
     def message(found):
@@ -249,8 +258,8 @@ def check(path):
     if "SPMDFullToShardShape" in text:  # written before it is partitioned
         status, parts = run(variants["zeroes"], "opt", "--passes=propagate-shardings,partition")
         variants["zeroes"] = parts if status == 0 else variants["zeroes"]
-    refused = None
-    for how, module in variants.items():
+    refused, tried = None, list(variants.items())
+    for how, module in tried:
         status, out = run(module, "run", "--check", "--tolerance=1e-3")
         if status != 0 and " differ" in out:  # long sums of narrow floats depend on their order
             status, out = run(re.sub(r"\b(bf16|f16|f8\w+)\[", "f32[", module), "run", "--check", "--tolerance=1e-3")
@@ -260,6 +269,8 @@ def check(path):
         if evaluated == 0:
             return "failed", cause_of(out)
         refused = refused or cause_of(why)
+        if "no memory for" in why and not how.endswith(" smaller"):
+            tried.append((f"{how}, smaller", shrunk(module, 64)))
         if evaluated == 124:
             break
     return "outside", "evaluator: " + refused

@@ -158,6 +158,31 @@ def test_results_stay(unroll, tmp_path):
     assert figures(text)["step"] < before["step"]
 
 
+MEASURED = """HloModule m, num_partitions=8
+ENTRY e { x = f32[256,256] parameter(0)
+  w = f32[32,256] parameter(1)
+  first = f32[256,256] all-gather(w), channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0}, use_global_device_ids=true
+  v = f32[32,256] parameter(2)
+  second = f32[256,256] all-gather(v), channel_id=2, replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0}, use_global_device_ids=true
+  a = f32[256,256] dot(x, first), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[256,256] dot(x, second), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT c = f32[256,256] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+"""
+
+
+@pytest.mark.parametrize("sooner, later", [("first", "second"), ("second", "first")])
+def test_measured_times_decide(sooner, later, tmp_path):
+    """What the file says of a collective holds for the pair that is made of it: what is behind the short gather hides the long one."""
+    of = {"first": "a", "second": "b"}
+    (tmp_path / "m.hlo").write_text(MEASURED)
+    (tmp_path / "times").write_text(f"# us\n{sooner} 5\n{later} 60\n{of[sooner]} 60\n{of[later]} 5\nc 5\n")
+    text = weft("schedule", "--profile", tmp_path / "times", tmp_path / "m.hlo").stdout
+    order = [text.index(f" {name} = ") for name in (f"%{sooner}-start", f"%{later}-start", f"%{of[sooner]}", f"%{of[later]}")]
+    assert order == sorted(order)
+    found = figures(text)
+    assert (found["step"], found["wire"], found["exposed"]) == pytest.approx((0.075, 0.065, 0.005))
+
+
 def test_certificates_are_checked(tmp_path):
     (tmp_path / "loop.hlo").write_text(LOOP)
     text = weft("schedule", "--perfetto", tmp_path / "trace.json", tmp_path / "loop.hlo").stdout

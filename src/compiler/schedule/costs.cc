@@ -132,43 +132,6 @@ std::string_view StreamName(Stream stream) {
   return kNames[static_cast<size_t>(stream)];
 }
 
-Result<Profile> Profile::Parse(std::string_view text) {
-  Profile profile;
-  int line_number = 0;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    ++line_number;
-    std::string_view content = line.substr(0, line.find('#'));
-    size_t begin = content.find_first_not_of(" \t\r");
-    if (begin == content.npos) continue;
-    content = content.substr(begin, content.find_last_not_of(" \t\r") + 1 - begin);
-    size_t gap = content.find_first_of(" \t");
-    std::optional<double> value;
-    if (gap != content.npos) {
-      value = ParseDouble(content.substr(content.find_first_not_of(" \t", gap)));
-    }
-    if (!value || !std::isfinite(*value) || *value < 0) {
-      auto error = InvalidArgument("profile: not `name microseconds`: ", line);
-      error.error().At(line_number, 1, line);
-      return error;
-    }
-    if (content[0] == '%') content.remove_prefix(1), --gap;
-    profile.seconds_.insert_or_assign(std::string(content.substr(0, gap)), *value * 1e-6);
-  }
-  return profile;
-}
-
-const double* Profile::Find(std::string_view name) const {
-  auto it = seconds_.find(std::string(name));
-  if (it != seconds_.end()) return &it->second;
-  size_t dot = name.rfind('.');
-  if (dot == name.npos || !ParseInt(name.substr(dot + 1))) return nullptr;
-  it = seconds_.find(std::string(name.substr(0, dot)));
-  return it != seconds_.end() ? &it->second : nullptr;
-}
-
 bool IsIdentity(const Instruction& i) {
   switch (i.op()) {
     case Op::kBitcast:
@@ -392,7 +355,8 @@ OpCost Costs::Of(const Instruction& i) {
     if (std::optional<double> ns = ParseDouble(*told); ns && *ns >= 0) cost.seconds = *ns * 1e-9;
   }
   if (profile_ != nullptr) {
-    if (const double* measured = profile_->Find(i.name())) cost.seconds = *measured;
+    const double* measured = is_start ? profile_->FindStart(i.name()) : profile_->Find(i.name());
+    if (measured != nullptr) cost.seconds = *measured;
   }
   return cost;
 }

@@ -25,6 +25,8 @@ class Profile {
   static Result<Profile> Parse(std::string_view text);
   // Copies that unrolling makes (`name.3`) have what the original has. Null: not measured.
   const double* Find(std::string_view name) const;
+  // `name-start` and its copies may be the pair that was made of the collective `name`.
+  const double* FindStart(std::string_view name) const;
   bool empty() const { return seconds_.empty(); }
 
  private:

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 
+#include "compiler/schedule/priorities.h"
 #include "compiler/schedule/rank_set.h"
 #include "compiler/schedule/search.h"
 #include "compiler/schedule/timeline.h"
@@ -91,6 +93,24 @@ ENTRY e {
   EXPECT_NEAR(m.line.exposed, 21e-6, 1e-12);
   EXPECT_NEAR(Model(text, "h200x8,overlap=2", times).line.length, 21e-6, 1e-12);
   EXPECT_NEAR(InFlightWalk(m.trace), 21e-6, 1e-12);
+}
+
+// Measured times decide, of copies and of pairs made of a collective too; what is not measured is
+// estimated. `latency_metadata` stands back behind a measurement.
+TEST(Model, MeasuredTimes) {
+  constexpr std::string_view text = R"(HloModule m, num_partitions=8
+ENTRY e {
+  p = f32[8] parameter(0)
+  g.4-start = (f32[8], f32[64]) all-gather-start(p), replica_groups={}, dimensions={0}
+  g.4-done = f32[64] all-gather-done(g.4-start)
+  a.7 = f32[64] negate(g.4-done), frontend_attributes={latency_metadata="9000"}
+  b.7 = f32[64] negate(a.7), frontend_attributes={latency_metadata="9000"}
+  ROOT c = f32[64] negate(b.7)
+})";
+  const double c = Model(text, "h200x8", "g.4 10\na 4\nb.8 1\n").line.length - 23e-6;
+  EXPECT_NEAR(c, 2e-6, 1e-9);  // launched
+  EXPECT_NEAR(Model(text, "h200x8", "g.4-start 20\ng.4 10\na.7 5\nc 0\n").line.length, 34e-6,
+              1e-12);
 }
 
 TEST(Model, LoopsRunTheirBody) {
@@ -233,6 +253,54 @@ Problem FilledChain(int32_t size) {
   for (size_t k = kept.size(); k-- > 0;) last = add(Stream::kCompute, 3e-5, {kept[k], last}, 100);
   p.FindTails();
   return p;
+}
+
+// The order of the one computation of a module by one rule set: priorities as listed.
+std::string Listed(std::string_view text, double horizon, int64_t limit = 0) {
+  auto module = hlo::ParseModule(text);
+  EXPECT_TRUE(module) << module.error().ToString();
+  Costs costs(**module, *FindMachine("h200x8"));
+  Problem p = MakeProblem(*(*module)->entry(), costs, {});
+  std::vector<int32_t> natural(p.size());
+  ListRules rules;
+  for (size_t n = 0; n < p.size(); ++n) {
+    natural[n] = static_cast<int32_t>(n);
+    rules.priority.push_back(-static_cast<double>(n));
+  }
+  rules.need = NeedTimes(p, natural);
+  rules.horizon = horizon;
+  rules.memory_limit = limit;
+  std::string names;
+  for (int32_t job : ListSchedule(p, rules).jobs) {
+    StrAppend(names, names.empty() ? "" : " ", p.jobs[static_cast<size_t>(job)].op->name());
+  }
+  return names;
+}
+
+// Four layers, a gather of 10 us and a product of 20 us each.
+constexpr std::string_view kLayers = R"(HloModule m, num_partitions=8
+ENTRY e {
+  x = f32[64,64] parameter(0)
+  w = f32[8,64] parameter(1)
+  s0 = (f32[8,64], f32[64,64]) all-gather-start(w), replica_groups={}, dimensions={0}, frontend_attributes={latency_metadata="10000"}
+  s1 = (f32[8,64], f32[64,64]) all-gather-start(w), replica_groups={}, dimensions={0}, frontend_attributes={latency_metadata="10000"}
+  s2 = (f32[8,64], f32[64,64]) all-gather-start(w), replica_groups={}, dimensions={0}, frontend_attributes={latency_metadata="10000"}
+  s3 = (f32[8,64], f32[64,64]) all-gather-start(w), replica_groups={}, dimensions={0}, frontend_attributes={latency_metadata="10000"}
+  d0 = f32[64,64] all-gather-done(s0)
+  y0 = f32[64,64] dot(x, d0), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={latency_metadata="20000"}
+  d1 = f32[64,64] all-gather-done(s1)
+  y1 = f32[64,64] dot(y0, d1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={latency_metadata="20000"}
+  d2 = f32[64,64] all-gather-done(s2)
+  y2 = f32[64,64] dot(y1, d2), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={latency_metadata="20000"}
+  d3 = f32[64,64] all-gather-done(s3)
+  ROOT y3 = f32[64,64] dot(y2, d3), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={latency_metadata="20000"}
+})";
+
+// A start stands back behind what can compute until its result is read within the horizon.
+TEST(ListSchedule, StartsAreDelayed) {
+  EXPECT_EQ(Listed(kLayers, 1), "s0 s1 s2 s3 y0 y1 y2 y3");
+  EXPECT_EQ(Listed(kLayers, 25e-6), "s0 s1 y0 s2 y1 s3 y2 y3");
+  EXPECT_EQ(Listed(kLayers, 45e-6), "s0 s1 s2 y0 s3 y1 y2 y3");
 }
 
 TEST(Search, MovesKeepToTheMemoryLimit) {

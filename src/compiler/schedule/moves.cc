@@ -53,7 +53,7 @@ struct LeanJobs {
 class PeakOfPlaces {
  public:
   PeakOfPlaces(const Problem& p, const LeanJobs& jobs)
-      : jobs_(jobs), delta_(p.size() + 1), close_(p.size()) {
+      : jobs_(jobs), delta_(p.size() + 1), close_(p.size()), over_(p.size()) {
     for (size_t n = 0; n < p.size(); ++n) {
       if (p.jobs[n].is_async) asyncs_.push_back(static_cast<int32_t>(n));
     }
@@ -110,23 +110,43 @@ class PeakOfPlaces {
     auto last = static_cast<int64_t>(order.size());
     for (int32_t s : jobs_.SuccsOf(job)) last = std::min(last, place[static_cast<size_t>(s)]);
     double over = end[n] + kDoneSlack * jobs_[job].seconds;
-    int64_t low = place[n] + 1, high = last;
-    while (low < high) {
-      int64_t middle = (low + high) / 2;
-      if (ready[static_cast<size_t>(middle)] >= over) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
+    int64_t low = FirstAt(over, place[n] + 1, last, over_[n], ready);
+    over_[n] = low;
     while (low < last && !jobs_[order[static_cast<size_t>(low)]].is_compute) ++low;
     close_[n] = low;
+  }
+
+  // The first place from `low` on at which things are ready at `time`; `high`: none before it.
+  // Found from `guess` on, in steps that double: a move leaves nearly all of them where they were.
+  static int64_t FirstAt(double time, int64_t low, int64_t high, int64_t guess,
+                         const std::vector<double>& ready) {
+    auto is_late = [&](int64_t k) { return ready[static_cast<size_t>(k)] >= time; };
+    guess = std::clamp(guess, low, std::max(low, high));
+    for (int64_t step = 1; guess < high && !is_late(guess); step *= 2) {
+      low = guess + 1;
+      guess = std::min(high, guess + step);
+    }
+    high = std::min(high, guess);
+    for (int64_t step = 1; low < high; step *= 2) {
+      int64_t k = std::max(low, high - step);
+      if (!is_late(k)) {
+        low = k + 1;
+        break;
+      }
+      high = k;
+    }
+    while (low < high) {
+      int64_t middle = (low + high) / 2;
+      is_late(middle) ? high = middle : low = middle + 1;
+    }
+    return low;
   }
 
   const LeanJobs& jobs_;
   std::vector<Buffer> buffers_;
   std::vector<int32_t> readers_, asyncs_;
   std::vector<int64_t> delta_, close_;
+  std::vector<int64_t> over_;  // by job: where it had surely ended when last looked at
 };
 
 class Moves {
@@ -139,7 +159,8 @@ class Moves {
         end_(p.size()),
         ready_(p.size()),
         place_(p.size()),
-        states_((p.size() + 1) * stride_, 0.0) {
+        states_((p.size() + 1) * stride_, 0.0),
+        saved_states_(states_.size()) {
     for (size_t k = 0; k < order_.size(); ++k) {
       place_[static_cast<size_t>(order_[k])] = static_cast<int64_t>(k);
     }
@@ -234,11 +255,26 @@ class Moves {
     return length;
   }
 
+  bool IsNow(int64_t k) {
+    const double* state = State(k);
+    bool is_same = true;
+    for (size_t i = 0; i < stride_; ++i) is_same &= std::abs(state[i] - now_[i]) <= kSameTime;
+    return is_same;
+  }
+  void SaveAndSet(int64_t k) {
+    double *state = State(k), *saved = saved_states_.data() + saved_;
+    for (size_t i = 0; i < stride_; ++i) {  // a few: no calls
+      saved[i] = state[i];
+      state[i] = now_[i];
+    }
+    saved_ += stride_;
+  }
+
   // Runs the order from place `from` on, at least to `until`, until the streams are as they were.
   // What it overwrites is kept for Restore.
   void Rerun(int64_t from, int64_t until) {
     auto n = static_cast<int64_t>(order_.size());
-    saved_states_.clear();
+    saved_ = 0;
     saved_ends_.clear();
     saved_from_ = from;
     now_.assign(State(from), State(from) + stride_);
@@ -254,14 +290,8 @@ class Moves {
         }
       }
       old = end;
-      double* after = State(k + 1);
-      bool is_same = true;
-      for (size_t i = 0; i < stride_; ++i) is_same &= std::abs(after[i] - now_[i]) <= kSameTime;
-      const bool is_over = is_same && k + 1 >= until;
-      if (!is_over) {
-        saved_states_.insert(saved_states_.end(), after, after + stride_);
-        std::copy(now_.begin(), now_.end(), after);
-      }
+      const bool is_over = k + 1 >= until && IsNow(k + 1);
+      if (!is_over) SaveAndSet(k + 1);
       NoteReady(k);
       if (is_over) break;
     }
@@ -271,7 +301,7 @@ class Moves {
     for (auto it = saved_ends_.rbegin(); it != saved_ends_.rend(); ++it) {
       end_[static_cast<size_t>(it->first)] = it->second;
     }
-    std::copy(saved_states_.begin(), saved_states_.end(), State(saved_from_ + 1));
+    std::copy_n(saved_states_.begin(), saved_, State(saved_from_ + 1));
     for (int64_t k = 0; k < std::ssize(saved_ends_); ++k) NoteReady(saved_from_ + k);
   }
 
@@ -316,6 +346,7 @@ class Moves {
   std::vector<double> states_, saved_states_;
   std::vector<std::pair<int32_t, double>> saved_ends_;
   int64_t saved_from_ = 0, spent_ = 0;
+  size_t saved_ = 0;  // numbers of `saved_states_`
   uint64_t state_ = 0x9e3779b97f4a7c15;
 };
 

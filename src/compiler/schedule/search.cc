@@ -58,12 +58,12 @@ class OrderSearch {
     Branch({16, 128});
     Perturb(options_.work * 4 / 5);
     FillBest(options_.work);
+    if (p_.size() > kMostInBlocks) ImproveWindows();
     Move();
     Disjunctions();
     CriticalBlocks();
     Branch({512, 2048});
-    for (int round = 0; round < 3 && Windows(); ++round) {
-    }
+    ImproveWindows();
     best_.is_optimal |= best_.value.length <= bound_ * (1 + 1e-9);
     return std::move(best_);
   }
@@ -246,6 +246,11 @@ class OrderSearch {
     o.rule = rule;
     o.value = Evaluate(p_, o.jobs);
     Take(std::move(o));
+  }
+
+  void ImproveWindows() {
+    for (int round = 0; round < 3 && Windows(); ++round) {
+    }
   }
 
   // Branch and bound of windows around the longest waits, what is before and behind them as it is.
