@@ -13,7 +13,9 @@ import spelling_exercises
 import spelling_graphs
 import spelling_handbook
 import spelling_kinds
+import spelling_laboratory
 import spelling_ledger
+import spelling_lists
 import spelling_matrices
 import spelling_numbers
 import spelling_places
@@ -37,6 +39,12 @@ OTHER_WORK = {
     "huffman__two_by_top_k": "a selection with places for two minima",
     "huffman__sorted_each_round": "puts all weights in order in every round",
     "option__scanned_slices": "two powers for every node; the others multiply",
+    "conjugate__matrices": "products with matrices of all points of a side; the others add up four neighbours",
+    "queens__board_of_columns": "looks at all columns of the board for every queen; the others have masks of bits",
+    "kuramoto__order_parameter": "one sum of sines for all oscillators; the others take every pair",
+    "lasso__residual_each_time": "the residual from all coordinates for each of them; the others carry it, or a matrix of products",
+    "z_function__every_place_mapped": "compares from the beginning at every place; the others go on from what is known",
+    "fenwick__list_itself": "sums the list for every question; the others keep sums",
     "mixture__point_by_point": "sums one point after the other, as written",
 }
 

@@ -74,6 +74,10 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
+// Reduce-windows of few elements that overlap become ops of slices of the padded operand, dimension
+// by dimension where no order matters; needs: recognize-scans before; CPUs, not scheduled (else it
+// does nothing).
+Result<bool> ExpandWindows(hlo::Module&, const PassContext&);
 // A loop with an inner counter that starts anew at its end, and an outer one that grows there, or
 // with a predicate under which what its condition reads stays as it is,
 // becomes a loop around another; needs: simplify; not scheduled (else it does nothing).
@@ -257,9 +261,14 @@ inline constexpr std::string_view kPartOfBatch = "weft.part_of_batch";
 // invariants, as one product of all rows; needs: not scheduled (else it does nothing).
 Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 // Arrays that loops carry, of which they read and make parts along one dimension alone, are carried
-// as these parts (scalar replacement of aggregates) where they are numbers or were strided; state
-// that is one array becomes a tuple; needs: simplify; CPUs, not scheduled (else it does nothing).
+// as these parts (scalar replacement of aggregates): numbers come into registers, and each part is
+// updated where it is while others are read; state that is one array becomes a tuple; needs:
+// simplify; CPUs, not scheduled (else it does nothing).
 Result<bool> SplitLoopState(hlo::Module&, const PassContext&);
+// Of invariant arrays of which a loop reads a column an iteration a transposed copy is made before
+// the loop, of which it reads rows; needs: simplify, which makes dynamic-slices of gathers; CPUs,
+// not scheduled (else it does nothing).
+Result<bool> TransposeColumns(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives are unrolled, whole or by a factor, as long as
 // the module stays small: what is behind a barrier crosses no iteration otherwise; needs:
 // separate-computations, not scheduled (else it does nothing).

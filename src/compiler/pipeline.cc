@@ -28,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"expand-empty-ops", ExpandEmptyOps},
     {"expand-linalg", ExpandLinalg},
     {"expand-ops", ExpandOps},
+    {"expand-windows", ExpandWindows},
     {"fold-constants", FoldConstants},
     {"fuse", Fuse},
     {"hoist-transposes", HoistTransposes},
@@ -67,6 +68,7 @@ constexpr Pass kPasses[] = {
     {"sink-collectives", SinkCollectives},
     {"split-batch", SplitBatch},
     {"split-loop-state", SplitLoopState},
+    {"transpose-columns", TransposeColumns},
     {"unroll-collective-loops", UnrollCollectiveLoops},
     {"window-dots", WindowDots},
 };
@@ -98,6 +100,7 @@ constexpr std::string_view kNativeBefore[] = {
     "expand-linalg",
     "recognize-functions",
     "recognize-scans",
+    "expand-windows",  // behind recognize-scans, which looks for windows
     "canonicalize-convolutions",
     "simplify",
     "recognize-slices",
@@ -106,6 +109,7 @@ constexpr std::string_view kNativeBefore[] = {
     "split-loop-state",       // behind simplify, which makes slices of what is read
     "nest-flat-loops",        // before simplify-while, which takes constants out of the state
     "simplify-conditionals",  // those whose predicate a nest decides
+    "transpose-columns",      // before simplify-while, which moves transposes out of outer loops
     "simplify-while",
     "recognize-point-updates",  // behind simplify-while; simplify takes their slices further
 };

@@ -267,9 +267,11 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
     return false;
   }
   // Lanes that reach over the ends of runs are gathered, and of levels of pairs (butterflies) twice
-  // as many at each level.
+  // as many at each level. Loops of reductions are not cut there: they would have no lanes.
+  bool folds = group.kind == GroupKind::kReduce || group.kind == GroupKind::kRow;
   if (i.op() == Op::kConcatenate && !on_gpu_ && elements > program::CodeBounds::kShortLoop &&
-      SitesIn(group, i).size() > 1 && ShortestRun(i) < program::TargetFacts::kUsualLanes) {
+      (folds || SitesIn(group, i).size() > 1) &&
+      ShortestRun(i) < program::TargetFacts::kUsualLanes) {
     return false;
   }
   // Among short rows it would be taken for one of them.

@@ -79,7 +79,6 @@ class StateSplitter {
   bool IsPart(Range range) const;
   bool ReadsState(const Instruction& i) const;
   bool UsersTakeParts(const Instruction& i, int64_t offset) const;
-  bool Pays(const Shape& shape) const;
   int64_t SizeOf(const Shape& shape) const { return shape.dims()[dim_]; }
 
   Result<Instruction*> Part(Builder& b, Instruction* i, Range range);
@@ -165,14 +164,6 @@ bool StateSplitter::UsersTakeParts(const Instruction& i, int64_t offset) const {
   });
 }
 
-// Numbers come into registers, and what was strided lies together. Runs of memory are as good parts
-// of one array, which needs one buffer and one copy.
-bool StateSplitter::Pays(const Shape& shape) const {
-  int64_t before = 1;
-  for (size_t d = 0; d < dim_; ++d) before *= shape.dims()[d];
-  return before > 1 || std::ssize(ends_) == shape.elements() + 1;
-}
-
 bool StateSplitter::CanSplit() {
   const Shape& shape = loop_.op->shape().tuple_element(k_);
   if (!shape.IsArray() || !shape.IsStatic() || shape.rank() <= Signed(dim_)) return false;
@@ -194,7 +185,7 @@ bool StateSplitter::CanSplit() {
       }
     }
   }
-  return ends_.size() > 2 && Pays(shape) && std::ranges::all_of(web_, [&](const auto& item) {
+  return ends_.size() > 2 && std::ranges::all_of(web_, [&](const auto& item) {
            const auto& [i, offset] = item;
            bool is_part = IsPart({offset, offset + SizeOf(i->shape())});
            bool stays = !ReadsState(*i) && (is_part || !hlo::IsElementwise(i->op()));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/passes/effects.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 
 namespace weft::compiler {
@@ -103,7 +104,7 @@ Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
 
 // Store-to-load forwarding: slice(dynamic-update-slice(x, u, constants)) = slice(u) of what lies in
 // the update, through other updates that have nothing of it. What none of them wrote stays a slice
-// of the last: x would have to outlive its updates.
+// of the last while others read the updates: x would have to outlive them.
 Result<Instruction*> SliceOfUpdate(Instruction& i, Builder& b) {
   for (Instruction* at = i.operand(0);
        at->op() == Op::kDynamicUpdateSlice && HasScalarStarts(*at, 2, at->shape().rank());
@@ -125,6 +126,9 @@ Result<Instruction*> SliceOfUpdate(Instruction& i, Builder& b) {
       return b.Add(Op::kSlice, {at->operand(1)}, hlo::SliceAttrs{.slice = std::move(slice)});
     }
     if (!is_apart) return nullptr;
+    if (at == i.operand(0) && IsReadOnce(*at) && !HasControlDependencies(*at)) {
+      return b.Add(Op::kSlice, {at->operand(0)}, i.attrs());
+    }
   }
   return nullptr;
 }

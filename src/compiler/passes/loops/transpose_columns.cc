@@ -1,0 +1,126 @@
+// Layout of loop invariants: of an array whose columns a loop reads, one an iteration, a transposed
+// copy is made before the loop, in which they are rows. Elements of a column lie far from each
+// other and are gathered one by one; those of a row are loaded by vectors.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "compiler/analysis/queries.h"
+#include "compiler/analysis/trip_count.h"
+#include "compiler/passes.h"
+#include "compiler/passes/effects.h"
+#include "compiler/passes/expand/callers.h"
+#include "compiler/passes/loops/hoist_invariants.h"
+#include "compiler/passes/loops/loop_state.h"
+#include "compiler/passes/rewrite.h"
+#include "hlo/builder.h"
+#include "hlo/clone.h"
+#include "program/target_facts.h"
+
+namespace weft::compiler {
+namespace {
+
+using hlo::Builder;
+using hlo::Instruction;
+using hlo::Ints;
+using hlo::Op;
+
+constexpr int64_t kLongColumn = 2 * program::TargetFacts::kUsualLanes;
+
+// One element along the last dimension, all of the others, at a place that changes.
+bool IsColumn(const Instruction& i, const Instruction& array) {
+  if (i.op() != Op::kDynamicSlice || i.operand(0) != &array || !IsStaticallyShaped(i)) return false;
+  if (HasControlDependencies(i) || i.sharding() != nullptr) return false;
+  const Shape &part = i.shape(), &whole = array.shape();
+  for (int64_t d = 0; d + 1 < whole.rank(); ++d) {
+    if (part.dim(d) != whole.dim(d)) return false;
+  }
+  return part.dim(whole.rank() - 1) == 1 && !IntegerValue(*i.operand(whole.rank()));
+}
+
+// Reads of columns of element k of the state.
+std::vector<Instruction*> ColumnsOf(const Loop& loop, int64_t k) {
+  std::vector<Instruction*> columns;
+  for (Instruction* state : loop.body_state->users()) {
+    if (!loop.ReadsElement(*state) || state->tuple_index() != k) continue;
+    for (Instruction* user : state->users()) {
+      if (IsColumn(*user, *state)) columns.push_back(user);
+    }
+  }
+  return columns;
+}
+
+// All of the array is read at least once, by columns that are worth vectors.
+bool Pays(const Loop& loop, int64_t k, int64_t trips, const program::TargetInfo& target) {
+  const Shape& shape = loop.op->shape().tuple_element(k);
+  if (!shape.IsArray() || !shape.IsStatic() || shape.rank() < 2 || !loop.IsInvariant(k)) {
+    return false;
+  }
+  int64_t columns = shape.dim(shape.rank() - 1);
+  return columns >= program::TargetFacts::kUsualLanes && trips >= columns &&
+         shape.elements() >= columns * kLongColumn &&
+         shape.ByteSize() <= target.memory_bytes / kHoistedPartOfMemory;
+}
+
+// The column as a row of the transposed array, in the dimensions that it had.
+Status ReadRow(Instruction* column, Instruction* rows) {
+  Builder b(*column->parent(), column, column);
+  const int64_t rank = column->shape().rank();
+  std::vector<Instruction*> operands = {rows, column->operand(rank)};
+  hlo::DynamicSliceAttrs attrs{.dynamic_slice_sizes = {1}};
+  for (int64_t d = 0; d + 1 < rank; ++d) {
+    operands.push_back(column->operand(1 + d));
+    attrs.dynamic_slice_sizes.push_back(column->shape().dim(d));
+  }
+  Instruction* row = TRY(b.Add(Op::kDynamicSlice, operands, std::move(attrs)));
+  hlo::ReplaceInstruction(column, TRY(b.Reshape(row, column->shape().dims())));
+  return {};
+}
+
+Result<Loop> TransposeElement(const Loop& loop, int64_t k, std::span<Instruction* const> columns) {
+  Builder before(*loop.op->parent(), loop.op, loop.op);
+  Ints order = {loop.op->shape().tuple_element(k).rank() - 1}, all;
+  for (int64_t d = 0; d < order[0]; ++d) order.push_back(d);
+  for (int64_t n = 0; n < loop.size(); ++n) all.push_back(n);
+  Instruction* transposed = TRY(before.Transpose(TRY(ReadInit(loop, k)), order));
+  Loop with = TRY(RebuildLoop(loop, all, std::span(&transposed, 1)));
+  Builder b(*with.body, with.body_state->next(), columns[0]);
+  Instruction* rows = TRY(b.GetTupleElement(with.body_state, with.size() - 1));
+  for (Instruction* column : columns) TRY(ReadRow(column, rows));
+  return with;
+}
+
+Result<bool> TransposeColumnsIn(Instruction* op, const program::TargetInfo& target) {
+  std::optional<Loop> loop = FindLoop(op);
+  std::optional<int64_t> trips = TripCount(*op);
+  if (!loop || !trips) return false;
+  bool changed = false;
+  for (int64_t k = 0, end = loop->size(); k < end; ++k) {
+    if (!Pays(*loop, k, *trips, target)) continue;
+    std::vector<Instruction*> columns = ColumnsOf(*loop, k);
+    if (columns.empty()) continue;
+    loop = TRY(TransposeElement(*loop, k, columns));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+Result<bool> TransposeColumns(hlo::Module& module, const PassContext& context) {
+  if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
+  if (context.target.LaneBits() == 0) return false;
+  Callers callers(module);
+  bool changed = false;
+  for (const auto& computation : module.computations()) {  // inner loops first
+    for (Instruction* i : computation->Snapshot()) {
+      if (i->op() != Op::kWhile) continue;
+      const auto& attrs = i->attrs<hlo::WhileAttrs>();
+      if (!callers.IsOnly(attrs.body) || !callers.IsOnly(attrs.condition)) continue;
+      changed |= TRY(TransposeColumnsIn(i, context.target));
+    }
+  }
+  return changed;
+}
+
+}  // namespace weft::compiler
