@@ -79,13 +79,14 @@ std::string NarrowKernelList() {
 }
 
 std::string MatrixUnits(const program::TargetInfo& target) {
+  std::string rate;
   if (target.bf16_matrix_flops > 0) {
-    return StrCat(std::lround(target.bf16_matrix_flops / 1e9), " GFLOP/s (bf16)");
+    rate = StrCat(", ", std::lround(target.bf16_matrix_flops / 1e9), " GFLOP/s assumed (bf16)");
   }
   const cpu::ProcessorFeatures& features = cpu::HostFeatures();
   std::string types = features.amx_bf16 ? "bf16" : "";
   if (features.amx_int8) StrAppend(types, types.empty() ? "" : ", ", "int8");
-  if (!types.empty()) return StrCat("AMX (", types, ")");
+  if (!types.empty()) return StrCat("AMX (", types, ")", rate);
   types = features.bf16 ? "bfmmla" : "";
   if (features.i8mm) StrAppend(types, types.empty() ? "" : ", ", "i8mm");
   return types.empty() ? "none used" : StrCat("NEON (", types, ")");

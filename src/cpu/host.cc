@@ -46,6 +46,10 @@ program::TargetInfo HostTarget() {
   // A rough guess, for choices that do not need more: two FMAs a cycle at 2.5 GHz.
   double lanes = static_cast<double>(info.vector_bits) / 32;
   info.f32_flops = static_cast<double>(info.cores) * 2.5e9 * lanes * 4;
+  info.matrix_tiles = HostFeatures().amx_bf16;
+  if (info.matrix_tiles) {
+    info.bf16_matrix_flops = static_cast<double>(info.cores) * info.kTileFlopsOfCore;
+  }
   info.bytes_per_second = std::min(20e9 * static_cast<double>(info.cores), 200e9);
   return info;
 }

@@ -15,6 +15,8 @@ TargetInfo TargetInfo::CpuAvx512() {
   t.memory_bytes = int64_t{128} << 30;
   t.bytes_per_second = 200e9;
   t.f32_flops = 2.5e12;
+  t.matrix_tiles = true;
+  t.bf16_matrix_flops = 16 * kTileFlopsOfCore;
   t.slow_subnormals = true;
   return t;
 }

@@ -117,7 +117,7 @@ Machine MachineOf(const program::TargetInfo& device) {
 double Machine::FlopRate(DType dtype) const {
   switch (BitWidth(dtype)) {
     case 64: return dtype == DType::kF64 ? f64 : f32;
-    case 16: return f16;
+    case 16: return dtype == DType::kF16 && device.matrix_tiles ? f32 : f16;  // tiles take bf16
     case 8: return dtype == DType::kPred ? f32 : f8;
     default: return f32;
   }

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "compiler/schedule/overlap.h"
 #include "compiler/schedule/priorities.h"
 #include "compiler/schedule/rank_set.h"
 #include "compiler/schedule/search.h"
@@ -141,6 +142,22 @@ TEST(Model, AcrossNodesTheLeastAlgorithm) {
   EXPECT_LT(CollectiveSeconds(m, hlo::Op::kAllGather, 1e9, 64), ring / 4);
   EXPECT_GT(CollectiveSeconds(m, hlo::Op::kAllGather, 1e9, 64),
             CollectiveSeconds(m, hlo::Op::kAllGather, 1e9, 8));
+}
+
+// Eight devices that share 16 cores: with tiles products of bf16 are quick, and those by vectors
+// are as quick as the clock is kept.
+TEST(Model, ProcessorsWithTiles) {
+  program::TargetInfo target = program::TargetInfo::CpuAvx512();
+  const Machine tiles = MachineOf(target, CollectiveOptions(), 8);
+  EXPECT_NEAR(tiles.FlopRate(DType::kF32), 0.72 * target.f32_flops / 8, 1);
+  EXPECT_NEAR(tiles.FlopRate(DType::kBF16), 2e12, 1);
+  EXPECT_EQ(tiles.FlopRate(DType::kF16), tiles.FlopRate(DType::kF32));
+  target.matrix_tiles = false, target.bf16_matrix_flops = 0;
+  const Machine vectors = MachineOf(target, CollectiveOptions(), 8);
+  EXPECT_NEAR(vectors.FlopRate(DType::kF32), target.f32_flops / 16, 1);
+  EXPECT_EQ(vectors.FlopRate(DType::kBF16), vectors.FlopRate(DType::kF32));
+  target.vector_bits = 256;
+  EXPECT_NEAR(MachineOf(target, CollectiveOptions(), 8).f32, target.f32_flops / 8, 1);
 }
 
 TEST(Model, RefusesWhatItCannotRead) {

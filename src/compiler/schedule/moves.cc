@@ -137,7 +137,11 @@ class PeakOfPlaces {
     }
     while (low < high) {
       int64_t middle = (low + high) / 2;
-      is_late(middle) ? high = middle : low = middle + 1;
+      if (is_late(middle)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
     }
     return low;
   }

@@ -42,11 +42,7 @@ Machine MachineOf(const program::TargetInfo& target, const CollectiveOptions& op
   device.bytes_per_second /= share;
   device.f32_flops /= share;
   device.bf16_matrix_flops /= share;
-  // f32_flops guesses two products a cycle at 2.5 GHz. With 512 bits that is 160 GFLOP/s a core, of
-  // which eight devices on two cores get 73 to 93; processors that have AMX too keep their clock
-  // (steps take 0.69 times as long). With 128 they get what is guessed.
-  const bool keeps_clock = target.features.find("+amx-tile") != std::string::npos;
-  if (target.vector_bits >= 512) device.f32_flops *= keeps_clock ? 0.72 : 0.5;
+  device.f32_flops *= target.VectorProductShare();
   // Devices that share a core take turns.
   device.launch_seconds *= std::max(share / static_cast<double>(target.cores), 1.0);
   Machine machine = MachineOf(device);

@@ -177,7 +177,7 @@ class LlvmCompiler : public Compiler {
 
 #if defined(__aarch64__)
 // LLVM lists what a CPU of that name has; the kernel says what of it may be used.
-std::string HostFeatures() {
+std::string HostFeatureList() {
   constexpr unsigned long kSve = 1ul << 22;  // HWCAP_SVE
   constexpr unsigned long kSve2 = 1ul << 1;  // HWCAP2_SVE2
   // Cores that reorder instructions themselves gain nothing from having it done once more.
@@ -188,7 +188,7 @@ std::string HostFeatures() {
   return features;
 }
 #else
-std::string HostFeatures() {
+std::string HostFeatureList() {
   char* text = LLVMGetHostCPUFeatures();
   std::string features = text;
   LLVMDisposeMessage(text);
@@ -210,7 +210,7 @@ std::string LlvmVersion() {
 
 CodeTarget HostCodeTarget() {
   char* name = LLVMGetHostCPUName();
-  CodeTarget target{name, HostFeatures()};
+  CodeTarget target{name, HostFeatureList()};
   LLVMDisposeMessage(name);
   return target;
 }
