@@ -74,9 +74,9 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
-// Reduce-windows of few elements that overlap become ops of slices of the padded operand, dimension
-// by dimension where no order matters; needs: recognize-scans before; CPUs, not scheduled (else it
-// does nothing).
+// Reduce-windows of few elements that overlap along the minor dimension become ops of slices of the
+// padded operand, dimension by dimension where no order matters; needs: recognize-scans before;
+// CPUs, not scheduled (else it does nothing).
 Result<bool> ExpandWindows(hlo::Module&, const PassContext&);
 // A loop with an inner counter that starts anew at its end, and an outer one that grows there, or
 // with a predicate under which what its condition reads stays as it is,
