@@ -87,9 +87,9 @@ Result<bool> NestFlatLoops(hlo::Module&, const PassContext&);
 // what was in between overflows or underflows, else by roundings; needs: static shapes (others
 // stay).
 Result<bool> CancelExponentials(hlo::Module&, const PassContext&);
-// Constant integers in arithmetic progression that name places of gathers and scatters become iotas,
-// scaled and shifted; needs: simplify-while before, which drops constants from loops; not scheduled
-// (else it does nothing).
+// Constant integers in arithmetic progression that name places of gathers and scatters become
+// iotas, scaled and shifted; needs: simplify-while before, which drops constants from loops; not
+// scheduled (else it does nothing).
 Result<bool> RecognizeProgressions(hlo::Module&, const PassContext&);
 // x * convert(mask) becomes select(mask, x, 0) where optimize.select_by_masks asks for it; the
 // value changes where x is infinite, NaN or negative and the mask is false; needs: static shapes
