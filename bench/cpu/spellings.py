@@ -10,6 +10,7 @@ import spelling_almanac  # this and the next add to the list
 import spelling_arrays
 import spelling_courses
 import spelling_exercises
+import spelling_fields
 import spelling_graphs
 import spelling_handbook
 import spelling_kinds

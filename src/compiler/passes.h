@@ -74,9 +74,9 @@ Result<bool> EliminateDeadCode(hlo::Module&, const PassContext&);
 // calls: they become constants, and ops that read them what they give on nothing; needs: static
 // shapes (others stay).
 Result<bool> ExpandEmptyOps(hlo::Module&, const PassContext&);
-// Reduce-windows of few elements that overlap become ops of slices of the padded operand, dimension
-// by dimension where no order matters; needs: recognize-scans before; CPUs, not scheduled (else it
-// does nothing).
+// Reduce-windows of few elements that overlap along the minor dimension become ops of slices of the
+// padded operand, dimension by dimension where no order matters; needs: recognize-scans before;
+// CPUs, not scheduled (else it does nothing).
 Result<bool> ExpandWindows(hlo::Module&, const PassContext&);
 // A loop with an inner counter that starts anew at its end, and an outer one that grows there, or
 // with a predicate under which what its condition reads stays as it is,
@@ -87,6 +87,10 @@ Result<bool> NestFlatLoops(hlo::Module&, const PassContext&);
 // what was in between overflows or underflows, else by roundings; needs: static shapes (others
 // stay).
 Result<bool> CancelExponentials(hlo::Module&, const PassContext&);
+// Constant integers in arithmetic progression that name places of gathers and scatters become
+// iotas, scaled and shifted; needs: simplify-while before, which drops constants from loops; not
+// scheduled (else it does nothing).
+Result<bool> RecognizeProgressions(hlo::Module&, const PassContext&);
 // x * convert(mask) becomes select(mask, x, 0) where optimize.select_by_masks asks for it; the
 // value changes where x is infinite, NaN or negative and the mask is false; needs: static shapes
 // (others stay).

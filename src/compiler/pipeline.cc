@@ -51,6 +51,7 @@ constexpr Pass kPasses[] = {
     {"recognize-composites", RecognizeComposites},
     {"recognize-functions", RecognizeFunctions},
     {"recognize-point-updates", RecognizePointUpdates},
+    {"recognize-progressions", RecognizeProgressions},
     {"recognize-scaled-dots", RecognizeScaledDots},
     {"recognize-scans", RecognizeScans},
     {"recognize-slices", RecognizeSlices},
@@ -128,6 +129,7 @@ constexpr std::string_view kNativeAfter[] = {
     "simplify-ranges",        // behind separate-computations: one caller, one range
     "distribute-loops",       // behind simplify-ranges: the counter itself is the index
     "eliminate-dead-code",
+    "recognize-progressions",   // behind all that knows constants, before fuse, which takes iotas in
     "round-compared-products",  // before fuse, which computes products again for each user
     "fuse",
     "eliminate-dead-code",

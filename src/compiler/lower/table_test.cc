@@ -167,6 +167,13 @@ std::string Scatter(std::string_view window, std::string_view more) {
                       more, "to_apply=add"));
 }
 
+TEST(Table, UniqueScatters) {
+  EXPECT_EQ(RowOf(Scatter("1", "unique_indices=true, "), kCpu), "scatter in lanes");
+  EXPECT_EQ(Refusal(Scatter("1", ""), kCpu, "scatter in lanes"), "updates may meet");
+  EXPECT_EQ(Refusal(Scatter("7", "unique_indices=true, "), kCpu, "scatter in lanes"),
+            "windows are runs of memory");
+}
+
 TEST(Table, RowsOfGpus) {
   EXPECT_EQ(RowOf(Entry("  x = f32[100,200] parameter(0)\n"
                         "  ROOT r = f32[200,100] transpose(x), dimensions={1,0}"),

@@ -17,6 +17,7 @@ extern const LoweringRow kRowsInLanes, kPeriodic, kInterleaved,
 extern const LoweringRow kColumnReduce;  // columns.cc
 extern const LoweringRow kRowReduce, kSplitReduce;
 extern const LoweringRow kScatterToOwnArrays;  // ../scatter_own_arrays.cc
+extern const LoweringRow kUniqueScatter;       // unique_scatter.cc
 extern const LoweringRow kScatter;             // ../scatter.cc
 extern const LoweringRow kEpilogue;
 
@@ -41,6 +42,7 @@ LoweringTable CpuTable() {
       &kColumnReduce,
       &kRowReduce,
       &kSplitReduce,
+      &kUniqueScatter,
       &kScatterToOwnArrays,
       &kScatter,
       &kUpdate,

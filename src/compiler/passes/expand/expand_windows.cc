@@ -49,6 +49,14 @@ struct WindowForm {
   bool separable = false;  // dimension by dimension
 };
 
+// Lanes are of neighbours within a window; elsewhere (channels of images) all lanes are inside or
+// outside together, and windows are loops as they stand.
+bool LanesAreInWindows(const Instruction& i) {
+  int64_t minor = i.shape().rank() - 1;
+  while (minor > 0 && i.shape().dim(minor) == 1) --minor;
+  return minor >= 0 && WindowOf(i)[static_cast<size_t>(minor)].size > 1;
+}
+
 // The form of windows that overlap, and either reach over the edge or are separable. What is taken
 // dimension by dimension goes through memory in between, which has to be a cache.
 std::optional<WindowForm> FormOfShortWindow(const Instruction& i, int64_t cache_bytes) {
@@ -57,7 +65,7 @@ std::optional<WindowForm> FormOfShortWindow(const Instruction& i, int64_t cache_
     return std::nullopt;
   }
   std::optional<Op> op = BinaryReducer(*i.attrs<hlo::ReduceWindowAttrs>().to_apply);
-  if (!op || !IsPaddingNeutral(i, *op)) return std::nullopt;
+  if (!op || !IsPaddingNeutral(i, *op) || !LanesAreInWindows(i)) return std::nullopt;
   int64_t sum = 0, product = 1, dims = 0;
   bool padded = false;
   for (const WindowDim& w : WindowOf(i)) {

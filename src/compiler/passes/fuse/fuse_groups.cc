@@ -267,11 +267,9 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
     return false;
   }
   // Lanes that reach over the ends of runs are gathered, and of levels of pairs (butterflies) twice
-  // as many at each level. Loops of reductions are not cut there: they would have no lanes.
-  bool folds = group.kind == GroupKind::kReduce || group.kind == GroupKind::kRow;
+  // as many at each level.
   if (i.op() == Op::kConcatenate && !on_gpu_ && elements > program::CodeBounds::kShortLoop &&
-      (folds || SitesIn(group, i).size() > 1) &&
-      ShortestRun(i) < program::TargetFacts::kUsualLanes) {
+      SitesIn(group, i).size() > 1 && ShortestRun(i) < program::TargetFacts::kUsualLanes) {
     return false;
   }
   // Among short rows it would be taken for one of them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "compiler/analysis/queries.h"
 #include "compiler/analysis/work.h"
 #include "compiler/passes/collectives/fresh_ids.h"
 #include "hlo/builder.h"
@@ -19,8 +20,24 @@ using hlo::Op;
 // Results up to this size are moved though they are larger than what they are computed from.
 constexpr int64_t kSmallBytes = program::TargetFacts::kLeastPageBytes;
 
+// Where elements of a gather or scatter lie, put together of numbers that follow from positions:
+// each reader knows which of them it asks for, and that their distances are even.
+bool IsPlaces(const Instruction& i) {
+  auto of_positions = [](const Instruction* o) {
+    while (o->op() == Op::kBroadcast || o->op() == Op::kReshape) o = o->operand(0);
+    return IsOfIndices(*o) || o->IsConstant();
+  };
+  auto reads_places = [&](const Instruction* user) {
+    return (user->op() == Op::kGather || user->op() == Op::kScatter) && user->operand(1) == &i &&
+           user->operand(0) != &i && user->operand_count() <= 3;
+  };
+  return i.op() == Op::kConcatenate && std::ranges::all_of(i.operands(), of_positions) &&
+         std::ranges::all_of(i.users(), reads_places);
+}
+
 // Costs more than loading the result.
 bool IsCostly(const Instruction& i) {
+  if (IsPlaces(i)) return false;
   switch (i.op()) {
     case Op::kAcos:
     case Op::kAcosh:

@@ -26,6 +26,7 @@ using hlo::Op;
 
 // Parts are carried in registers where they are numbers.
 constexpr int64_t kMostParts = program::TargetFacts::kGeneralRegisters / 2;
+constexpr int64_t kLongRow = 2 * program::TargetFacts::kUsualLanes;  // elements
 
 struct Range {  // along the dimension that is cut
   int64_t begin, end;
@@ -79,6 +80,7 @@ class StateSplitter {
   bool IsPart(Range range) const;
   bool ReadsState(const Instruction& i) const;
   bool UsersTakeParts(const Instruction& i, int64_t offset) const;
+  bool Pays(const Shape& shape) const;
   int64_t SizeOf(const Shape& shape) const { return shape.dims()[dim_]; }
 
   Result<Instruction*> Part(Builder& b, Instruction* i, Range range);
@@ -164,6 +166,18 @@ bool StateSplitter::UsersTakeParts(const Instruction& i, int64_t offset) const {
   });
 }
 
+// Numbers come into registers, what was strided lies together, and of fields in one array one can
+// be updated while others are read. Short rows fill a vector together, and borders of one cell are
+// better left where they are.
+bool StateSplitter::Pays(const Shape& shape) const {
+  int64_t before = 1;
+  for (size_t d = 0; d < dim_; ++d) before *= shape.dims()[d];
+  const int64_t parts = std::ssize(ends_) - 1, size = SizeOf(shape) / parts;
+  if (before > 1 || parts == shape.elements()) return true;
+  bool equal = std::ranges::all_of(ends_, [&](int64_t end) { return end % size == 0; });
+  return equal && size * parts == SizeOf(shape) && shape.elements() >= parts * kLongRow;
+}
+
 bool StateSplitter::CanSplit() {
   const Shape& shape = loop_.op->shape().tuple_element(k_);
   if (!shape.IsArray() || !shape.IsStatic() || shape.rank() <= Signed(dim_)) return false;
@@ -185,7 +199,7 @@ bool StateSplitter::CanSplit() {
       }
     }
   }
-  return ends_.size() > 2 && std::ranges::all_of(web_, [&](const auto& item) {
+  return ends_.size() > 2 && Pays(shape) && std::ranges::all_of(web_, [&](const auto& item) {
            const auto& [i, offset] = item;
            bool is_part = IsPart({offset, offset + SizeOf(i->shape())});
            bool stays = !ReadsState(*i) && (is_part || !hlo::IsElementwise(i->op()));
