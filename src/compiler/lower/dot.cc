@@ -1,6 +1,8 @@
 // Products (dot): the library's matrix multiplication.
 #include "compiler/lower/dot.h"
 
+#include "compiler/analysis/element_cost.h"
+
 namespace weft::compiler {
 
 using hlo::Instruction;
@@ -47,11 +49,12 @@ void AddPrecision(const LowerContext& cx, const Instruction& product,
 namespace {
 
 // One product of a batch that a loop has done before a call has packed its operands. Lanes run over
-// columns; those of complex numbers have to lie side by side.
+// columns that lie side by side, or apart where sums of real numbers are written out.
 bool IsTinyInBatch(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
   constexpr int64_t kInLanes = kInlineDot / 4, kOneByOne = kInlineDot / 64;  // multiplications
   if (cx.target.kind != program::TargetKind::kCpu || s.batch == 1) return false;
-  bool in_lanes = s.n > 1 && !(s.trans_b && IsComplex(dot.shape().dtype()));
+  bool written_out = s.k <= kUnrolledTerms && !IsComplex(dot.shape().dtype());
+  bool in_lanes = s.n > 1 && (!s.trans_b || written_out);
   return s.m * s.n * s.k <= (in_lanes ? kInLanes : kOneByOne);
 }
 
