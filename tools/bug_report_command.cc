@@ -314,8 +314,10 @@ std::string DefaultName(std::time_t now) {
 
 void ShowContents(const BugReport& report) {
   std::printf("what goes in:\n");
+  size_t width = 0;
+  for (const ArchiveFile& file : report.files) width = std::max(width, file.name.size());
   for (size_t i = 0; i < report.files.size(); ++i) {
-    std::printf("  %-32s %10s  %s\n", report.files[i].name.c_str(),
+    std::printf("  %-*s %10s  %s\n", static_cast<int>(width), report.files[i].name.c_str(),
                 ShowBytes(static_cast<int64_t>(report.files[i].contents.size())).c_str(),
                 report.about[i].c_str());
   }

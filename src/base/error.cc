@@ -81,7 +81,9 @@ std::string Error::ToString() const {
 std::string Error::ToString(std::string_view file) const {
   std::string out(file);
   if (data_->line > 0) StrAppend(out, ":", data_->line, ":", data_->column);
-  StrAppend(out, ": error: ", data_->message);
+  std::string_view message = data_->message;  // which may name the file itself
+  if (message.starts_with(StrCat(file, ": "))) message.remove_prefix(file.size() + 2);
+  StrAppend(out, ": error: ", message);
   if (data_->line > 0 && !data_->line_text.empty()) {
     // Long lines are cut around the caret; tabs stay one column wide.
     constexpr size_t kWidth = 160;

@@ -16,12 +16,14 @@
 #include "client/build.h"
 #include "client/cache.h"
 #include "client/environment.h"
+#include "client/execute_values.h"
 #include "client/memory_limit.h"
 #include "client/reporting.h"
 #include "client/tracing.h"
 #include "cpu/device.h"
 #include "gpu/cuda_device.h"
 #include "inspect/crash_report.h"
+#include "runtime/buffers.h"
 #include "runtime/pretend/pretend_device.h"
 
 namespace weft::client {
@@ -285,9 +287,10 @@ Status Client::CheckMemory(int64_t bytes) const {
     used += memory->use().bytes.load(std::memory_order_relaxed);
   }
   if (bytes <= memory_limit_ - std::min(used, memory_limit_)) return {};
-  auto error = ResourceExhausted("out of memory: ", bytes, " bytes more do not fit: ", used, " of ",
-                                 memory_limit_, " bytes are in use");
-  error.error().Hint("WEFT_MEMORY_LIMIT sets the limit");
+  auto error = ResourceExhausted("out of memory: ", runtime::HumanBytes(bytes),
+                                 " more do not fit: ", runtime::HumanBytes(used), " of ",
+                                 runtime::HumanBytes(memory_limit_), " are in use");
+  HintAtMemory(error.error());
   return error;
 }
 

@@ -28,7 +28,7 @@ Error Explain(const Executable& executable, Error error) {
   for (std::string& line : runtime::LargestBuffers(*runner.program(), 10, runner.scratch())) {
     error.Note("  " + line);
   }
-  error.Hint("WEFT_MEMORY_LIMIT sets the limit");
+  HintAtMemory(error);
   return error;
 }
 

@@ -131,9 +131,10 @@ Status CheckEstimatedMemory(const Executable& executable, const Client& client) 
     return {};
   }
   Error error(Code::kResourceExhausted,
-              StrCat("execute ", executable.name(), ": out of memory: results of ", results,
-                     " bytes and temporary values of ", temporary, " bytes do not fit into ",
-                     client.memory_limit(), " bytes"));
+              StrCat("execute ", executable.name(), ": out of memory: results of ",
+                     runtime::HumanBytes(results), " and temporary values of ",
+                     runtime::HumanBytes(temporary), " do not fit into ",
+                     runtime::HumanBytes(client.memory_limit())));
   if (const hlo::Instruction* largest = LargestValue(executable.module())) {
     error.Note(StrCat("the largest is ", largest->ToString()));
     error.Source(largest->SourceLocation());
@@ -197,7 +198,10 @@ Result<std::vector<std::vector<Literal>>> RunOnInputs(const Executable& executab
 }
 
 void HintAtMemory(Error& error) {
-  if (error.code() == Code::kResourceExhausted) error.Hint("WEFT_MEMORY_LIMIT sets the limit");
+  if (error.code() != Code::kResourceExhausted) return;
+  error.Hint(
+      "smaller batches, jax.checkpoint and donate_argnums need less; WEFT_MEMORY_LIMIT sets the "
+      "limit");
 }
 
 }  // namespace weft::client

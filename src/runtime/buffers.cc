@@ -63,8 +63,10 @@ std::string HumanBytes(int64_t bytes) {
     std::snprintf(text, sizeof(text), "%.2f GB", value / 1e9);
   } else if (bytes >= 1'000'000) {
     std::snprintf(text, sizeof(text), "%.1f MB", value / 1e6);
-  } else {
+  } else if (bytes >= 1'000) {
     std::snprintf(text, sizeof(text), "%.1f kB", value / 1e3);
+  } else {
+    return StrCat(bytes, bytes == 1 ? " byte" : " bytes");
   }
   return text;
 }

@@ -25,6 +25,6 @@ MemoryUse MemoryOf(const program::Program& program, int64_t temp_bytes);
 std::vector<std::string> LargestBuffers(const program::Program& program, size_t count,
                                         const Scratch& scratch = {});
 
-std::string HumanBytes(int64_t bytes);  // "1.50 GB"
+std::string HumanBytes(int64_t bytes);  // "1.50 GB", "4 bytes"
 
 }  // namespace weft::runtime

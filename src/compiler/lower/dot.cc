@@ -1,6 +1,8 @@
 // Products (dot): the library's matrix multiplication.
 #include "compiler/lower/dot.h"
 
+#include "compiler/analysis/element_cost.h"
+
 namespace weft::compiler {
 
 using hlo::Instruction;
@@ -46,10 +48,23 @@ void AddPrecision(const LowerContext& cx, const Instruction& product,
 
 namespace {
 
+// One product of a batch that a loop has done before a call has packed its operands. Lanes run over
+// columns that lie side by side, or apart where sums of real numbers are written out.
+bool IsTinyInBatch(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
+  constexpr int64_t kInLanes = kInlineDot / 4, kOneByOne = kInlineDot / 64;  // multiplications
+  if (cx.target.kind != program::TargetKind::kCpu || s.batch == 1) return false;
+  bool written_out = s.k <= kUnrolledTerms && !IsComplex(dot.shape().dtype());
+  bool in_lanes = s.n > 1 && (!s.trans_b || written_out);
+  return s.m * s.n * s.k <= (in_lanes ? kInLanes : kOneByOne);
+}
+
 Decision MatchGemm(Subject& subject) {
   if (!subject.dot()) return Refuse("the product is not in canonical form");
   if (IsInlineDot(subject.cx, subject.instruction, *subject.dot())) {
     return Refuse("a call would cost more than the product, or its type is pred");
+  }
+  if (IsTinyInBatch(subject.cx, subject.instruction, *subject.dot())) {
+    return Refuse("for each product of the batch a call would cost more than the product");
   }
   return Take("there are enough products for the library");
 }

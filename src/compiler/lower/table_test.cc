@@ -92,6 +92,14 @@ TEST(Table, Products) {
                          ", lhs_batch_dims={0}, rhs_batch_dims={0}");
   EXPECT_EQ(RowOf(many, kCpu), "dot in lanes");
   EXPECT_EQ(RowOf(many, kGpu), "loop");
+  std::string_view batch = ", lhs_batch_dims={0}, rhs_batch_dims={0}";
+  std::string tiny = Dot("c64[300,8,8]", "c64[300,8,8]", "c64[300,8,8]", 2, 1, batch);
+  EXPECT_EQ(RowOf(tiny, kCpu), "loop");
+  EXPECT_EQ(RowOf(tiny, kGpu), "gemm");
+  EXPECT_EQ(Refusal(tiny, kCpu, "gemm"),
+            "for each product of the batch a call would cost more than the product");
+  std::string turned = Dot("c64[300,8,8]", "c64[300,8,8]", "c64[300,8,8]", 2, 2, batch);
+  EXPECT_EQ(RowOf(turned, kCpu), "gemm");  // columns of complex numbers that lie apart
   std::string vector = Dot("f32[20,64]", "f32[64]", "f32[20]", 1, 0);
   EXPECT_EQ(RowOf(vector, kCpu), "dot along the contraction");
 }

@@ -139,13 +139,12 @@ std::pair<Index, Index> DotOperandsAt(ElementContext& e, const Instruction& dot,
   return both;
 }
 
-// sum + p * q, or sum - p * q.
-ValueId DotTerm(ElementContext& e, DType type, ValueId p, ValueId q, ValueId sum, bool negative) {
+// sum + p * q
+ValueId DotTerm(ElementContext& e, DType type, ValueId p, ValueId q, ValueId sum) {
   MatchLanes(e, p, q);
   MatchLanes(e, p, sum);
   MatchLanes(e, q, sum);
   if (type == DType::kPred) return e.b.Emit(Op::kOr, {sum, e.b.Emit(Op::kAnd, {p, q})});
-  if (negative) p = e.b.Emit(Op::kNeg, {p});
   const program::Value& so_far = e.b.value(sum);
   if (so_far.is_constant && so_far.bits == 0) return e.b.Mul(p, q);  // the first term
   if (IsFloat(type)) return e.b.Fma(p, q, sum);
@@ -154,7 +153,9 @@ ValueId DotTerm(ElementContext& e, DType type, ValueId p, ValueId q, ValueId sum
 
 }  // namespace
 
-// Sums are in the compute type of the result, rounded once.
+// Sums are in the compute type of the result, rounded once. Of complex numbers those of the real
+// and of the imaginary parts of the left side are added last: x times its conjugate has the
+// imaginary part 0.
 Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& index) {
   const auto& attrs = dot.attrs<hlo::DotAttrs>();
   const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
@@ -169,7 +170,6 @@ Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& 
   DType type = dot.shape().dtype(), part = program::ComputeType(RealType(type));
   auto step = [&, &left = left, &right = right](
                   Coord number, std::vector<Element> sums) -> Result<std::vector<Element>> {
-    const Element& acc = sums[0];
     Index linear;
     linear.is_linear = true;
     linear.linear = number;
@@ -182,17 +182,22 @@ Result<Element> EmitDot(ElementContext& e, const Instruction& dot, const Index& 
             y = TRY(EmitElement(e, *dot.operand(1), right));
     x = ConvertElement(e, x, lhs.dtype(), IsComplex(type) ? type : part);
     y = ConvertElement(e, y, rhs.dtype(), IsComplex(type) ? type : part);
-    Element sum{DotTerm(e, part, x.re, y.re, acc.re, false), -1};
-    if (IsComplex(type)) {
-      sum.re = DotTerm(e, part, x.im, y.im, sum.re, true);
-      sum.im = DotTerm(e, part, x.im, y.re, DotTerm(e, part, x.re, y.im, acc.im, false), false);
-    }
-    return std::vector<Element>{sum};
+    Element sum{DotTerm(e, part, x.re, y.re, sums[0].re), -1};
+    if (!IsComplex(type)) return std::vector<Element>{sum};
+    sum.im = DotTerm(e, part, x.re, y.im, sums[0].im);
+    return std::vector<Element>{
+        sum, {DotTerm(e, part, x.im, y.im, sums[1].re), DotTerm(e, part, x.im, y.re, sums[1].im)}};
   };
-  Element acc = TRY(FoldElements(e, total, kUnrolledTerms, {ZeroElement(e, type)},
-                                 {part == DType::kF32}, step))[0];
-  if (!IsComplex(type)) acc.re = RoundToStorage(e.b, acc.re, type);
-  return acc;
+  const size_t parts = IsComplex(type) ? 2 : 1;
+  std::vector<Element> sums =
+      TRY(FoldElements(e, total, kUnrolledTerms, std::vector(parts, ZeroElement(e, type)),
+                       std::vector<bool>(parts, part == DType::kF32), step));
+  if (IsComplex(type)) {
+    MatchLanes(e, sums[0].re, sums[1].re);
+    MatchLanes(e, sums[0].im, sums[1].im);
+    return Element{e.b.Sub(sums[0].re, sums[1].re), e.b.Add(sums[0].im, sums[1].im)};
+  }
+  return Element{RoundToStorage(e.b, sums[0].re, type), -1};
 }
 
 Result<Element> EmitReduceWindow(ElementContext& e, const Instruction& op, int64_t output,
