@@ -52,7 +52,7 @@ namespace {
 // columns that lie side by side, or apart where sums of real numbers are written out.
 bool IsTinyInBatch(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
   constexpr int64_t kInLanes = kInlineDot / 4, kOneByOne = kInlineDot / 64;  // multiplications
-  if (cx.target.kind != program::TargetKind::kCpu || s.batch == 1) return false;
+  if (cx.target.HasThreadGrid() || s.batch == 1) return false;
   bool written_out = s.k <= kUnrolledTerms && !IsComplex(dot.shape().dtype());
   bool in_lanes = s.n > 1 && (!s.trans_b || written_out);
   return s.m * s.n * s.k <= (in_lanes ? kInLanes : kOneByOne);
