@@ -10,6 +10,7 @@
 #include "gpu/cuda_program.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/libraries/libraries.h"
+#include "gpu/nvtx.h"
 
 namespace weft::gpu {
 
@@ -259,6 +260,7 @@ Result<std::unique_ptr<runtime::Device>> CreateCudaDevice(const CudaOptions& opt
   libraries->set_tunes(options.tunes);
   auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit,
                                          std::move(libraries));
+  core->nvtx = Nvtx::OfProcess(options.nvtx_library);
   TRY(core->Start());
   // A driver older than the compiler may not read what it writes.
   int version = std::min((*nvrtc)->version(), driver->version());

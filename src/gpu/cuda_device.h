@@ -19,6 +19,7 @@ struct CudaOptions {
   bool tunes = true;                           // tries algorithms of libraries
   std::span<const std::string> nvrtc_folders;  // as Nvrtc::Load; for NVIDIA's other libraries too
   std::shared_ptr<const CudaDriver> driver;    // null: the one of this machine
+  std::string nvtx_library;                    // of a tool that listens; empty: none does
 };
 
 // UNAVAILABLE where there is no driver, no GPU or no NVRTC.

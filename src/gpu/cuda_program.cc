@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "gpu/loaded_program.h"
+#include "gpu/nvtx.h"
 #include "gpu/step_enqueuer.h"
 #include "gpu/strided_operands.h"
 #include "program/library.h"
@@ -163,6 +164,7 @@ Status CudaLoadedProgram::Enqueue(const Call& call, runtime::Stream& any_stream)
                                 StrCat("temps of ", program_.name)));
   }
   RunTimeline timeline(*stream, traces_, call);
+  NvtxRange range(core_->nvtx, [&] { return program_.name; });
   Status status =
       EnqueueSteps(*this, call, *stream, binding_.Bind(call, temps.address(), constants_.address()),
                    temps.address() == nullptr ? nullptr : temps.address() + scratch_at(),

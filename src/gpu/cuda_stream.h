@@ -23,6 +23,7 @@ namespace weft::gpu {
 
 class CudaStream;
 class Libraries;  // libraries/libraries.h
+class Nvtx;       // nvtx.h
 
 inline CudaAddress AddressOf(const std::byte* at) {
   return static_cast<CudaAddress>(reinterpret_cast<uintptr_t>(at));
@@ -59,6 +60,7 @@ class CudaCore : public std::enable_shared_from_this<CudaCore> {
   program::TargetInfo target;
   std::unique_ptr<Libraries> libraries;   // what routines of its programs share
   std::unique_ptr<GpuTimeline> timeline;  // null: the driver has no times of events
+  const Nvtx* nvtx = nullptr;             // null: no tool listens
 
   // Pinned memory is dear to get: what is freed is kept for the next who asks.
   struct Pinned {

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -116,14 +115,14 @@ F As(Function function) {
 }  // namespace
 
 // Never destroyed: a tool may call until the process ends.
-const Nvtx& Nvtx::Tool() {
-  static const Nvtx& tool = [] -> const Nvtx& {
-    const char* library = std::getenv("NVTX_INJECTION64_PATH");
-    auto* made = new Nvtx(library == nullptr ? "" : library);
+const Nvtx* Nvtx::OfProcess(const std::string& library) {
+  static const Nvtx* const tool = [&] -> const Nvtx* {
+    if (library.empty()) return nullptr;
+    auto* made = new Nvtx(library);
     if (!made->complaint().empty()) {
       LOG(warn) << made->complaint();
     }
-    return *made;
+    return made;
   }();
   return tool;
 }

@@ -12,12 +12,13 @@ namespace weft::gpu {
 
 struct NvtxTables;  // where a tool puts its functions
 
-// The tool that listens, found as NVIDIA's own headers find it: the environment's
-// NVTX_INJECTION64_PATH names a library. Without one all calls do nothing.
+// The tool that listens: a library that the tool itself names in the variable
+// NVTX_INJECTION64_PATH, as NVIDIA's own headers find it. Without one all calls do nothing.
 class Nvtx {
  public:
-  static const Nvtx& Tool();  // of this process
-  // For tests; Tool() is made once. Empty: none. One at a time: tools ask for "the" tables.
+  // That of the process: of the first who asks, since a tool attaches once. Null: there is none.
+  static const Nvtx* OfProcess(const std::string& library);
+  // One at a time, tools ask for "the" tables; an empty name is no tool.
   explicit Nvtx(const std::string& library);
   ~Nvtx();
 
@@ -44,17 +45,18 @@ class Nvtx {
 class NvtxRange {
  public:
   template <class Name>
-  explicit NvtxRange(const Name& name) : open_(Nvtx::Tool().has_ranges()) {
-    if (open_) Nvtx::Tool().Push(name());
+  NvtxRange(const Nvtx* tool, const Name& name)
+      : tool_(tool != nullptr && tool->has_ranges() ? tool : nullptr) {
+    if (tool_ != nullptr) tool_->Push(name());
   }
   ~NvtxRange() {
-    if (open_) Nvtx::Tool().Pop();
+    if (tool_ != nullptr) tool_->Pop();
   }
   NvtxRange(const NvtxRange&) = delete;
   NvtxRange& operator=(const NvtxRange&) = delete;
 
  private:
-  const bool open_;
+  const Nvtx* const tool_;
 };
 
 }  // namespace weft::gpu

@@ -56,7 +56,7 @@ class StepEnqueuer {
       if (call_.cancel != nullptr && *call_.cancel) {
         return MakeError(Code::kCancelled, "program ", program_.name, " was cancelled");
       }
-      NvtxRange range([&] { return LabelOf(step); });
+      NvtxRange range(loaded_.core_->nvtx, [&] { return LabelOf(step); });
       if (branches_ != nullptr) stream_ = TRY(BranchFor(step));
       Status status = std::visit([&](const auto& op) { return RunOp(step, op); }, step.op);
       if (status) {
@@ -171,13 +171,14 @@ class StepEnqueuer {
   // Tools that follow each store of a kernel do not see all that libraries' kernels write. While a
   // graph is captured nothing is written; its launch says it.
   void MarkWrites(const Step& step) const {
-    if (!Nvtx::Tool().has_memory() || branches_ != nullptr) return;
+    const Nvtx* tool = loaded_.core_->nvtx;
+    if (tool == nullptr || !tool->has_memory() || branches_ != nullptr) return;
     std::vector<std::span<const std::byte>> written;
     for (const program::Use& use : step.uses) {
       if (!Writes(use.access)) continue;
       written.emplace_back(At(use), static_cast<size_t>(use.slice.size));
     }
-    Nvtx::Tool().MarkInitialized(stream_->handle(), written);
+    tool->MarkInitialized(stream_->handle(), written);
   }
   Status LaunchEpilogue(const Step& step, std::span<std::byte* const> memory) {
     const auto& op = std::get<program::LibraryStep>(step.op);
@@ -379,7 +380,6 @@ class StepEnqueuer {
 
 Status EnqueueSteps(const CudaLoadedProgram& loaded, const Call& call, CudaStream& stream,
                     std::vector<std::byte*> addresses, std::byte* scratch, RunTimeline* timeline) {
-  NvtxRange range([&] { return loaded.program().name; });
   StepEnqueuer enqueuer(loaded, call, stream, std::move(addresses), scratch, timeline);
   Status status = enqueuer.RunList(loaded.program().steps);
   Status joined = enqueuer.Join();

@@ -115,13 +115,14 @@ WEFT_TURN_INLINE WEFT_TURN512 void TurnInLanes(__m512i* r) {
 
 // Four by four lanes.
 WEFT_TURN_INLINE WEFT_TURN512 void TurnLanesOfFour(__m512i* z) {
-  constexpr int kLow = 0x44, kHigh = 0xEE, kEven = 0x88, kOdd = 0xDD;
-  __m512i a = _mm512_shuffle_i64x2(z[0], z[1], kLow), b = _mm512_shuffle_i64x2(z[2], z[3], kLow);
-  __m512i c = _mm512_shuffle_i64x2(z[0], z[1], kHigh), d = _mm512_shuffle_i64x2(z[2], z[3], kHigh);
-  z[0] = _mm512_shuffle_i64x2(a, b, kEven);
-  z[1] = _mm512_shuffle_i64x2(a, b, kOdd);
-  z[2] = _mm512_shuffle_i64x2(c, d, kEven);
-  z[3] = _mm512_shuffle_i64x2(c, d, kOdd);
+  __m512i a = _mm512_shuffle_i64x2(z[0], z[1], _MM_SHUFFLE(1, 0, 1, 0)),
+          b = _mm512_shuffle_i64x2(z[2], z[3], _MM_SHUFFLE(1, 0, 1, 0));
+  __m512i c = _mm512_shuffle_i64x2(z[0], z[1], _MM_SHUFFLE(3, 2, 3, 2)),
+          d = _mm512_shuffle_i64x2(z[2], z[3], _MM_SHUFFLE(3, 2, 3, 2));
+  z[0] = _mm512_shuffle_i64x2(a, b, _MM_SHUFFLE(2, 0, 2, 0));
+  z[1] = _mm512_shuffle_i64x2(a, b, _MM_SHUFFLE(3, 1, 3, 1));
+  z[2] = _mm512_shuffle_i64x2(c, d, _MM_SHUFFLE(2, 0, 2, 0));
+  z[3] = _mm512_shuffle_i64x2(c, d, _MM_SHUFFLE(3, 1, 3, 1));
 }
 
 // Squares of 16 bytes in each lane: rows that lie 4, or 2, apart share a vector, so that what comes

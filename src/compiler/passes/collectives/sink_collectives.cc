@@ -258,6 +258,7 @@ Status StackRow(const Loop& loop, const Sunk& sunk, Instruction* value, int64_t 
   Instruction* stack = TRY(b.Add(Op::kDynamicUpdateSlice, operands,
                                  hlo::Attrs(hlo::GetOp(Op::kDynamicUpdateSlice).attrs)));
   stack->mutable_shape() = root->operand(element)->shape();
+  hlo::CopyFacts(*sunk.update, *stack);  // which goes
   root->ReplaceOperand(element, stack);
   return {};
 }

@@ -10,6 +10,7 @@
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 #include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::compiler {
 namespace {
@@ -48,15 +49,15 @@ std::optional<Progression> ProgressionOf(const Instruction& i) {
 }
 
 // Whether it says where elements of a gather or scatter lie, by itself or put together with others.
-bool NamesPlaces(const Instruction& i, int depth = 0) {
-  constexpr int kSteps = 3;  // broadcast, reshape, concatenate
+bool NamesPlaces(const Instruction& i, int64_t depth = 0) {
   return std::ranges::any_of(i.users(), [&](const Instruction* user) {
     switch (user->op()) {
       case Op::kGather: return user->operand(1) == &i;
       case Op::kScatter: return user->operand(user->operand_count() / 2) == &i;
       case Op::kBroadcast:
       case Op::kReshape:
-      case Op::kConcatenate: return depth < kSteps && NamesPlaces(*user, depth + 1);
+      case Op::kConcatenate:
+        return depth < program::WorkBounds::kTree && NamesPlaces(*user, depth + 1);
       default: return false;
     }
   });
