@@ -259,7 +259,7 @@ TEST(Buffer, MemoryLimit) {
   auto larger = BufferFromHost(client->devices()[0]->default_memory(), host, &done);
   ASSERT_FALSE(larger.has_value());
   EXPECT_EQ(larger.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(larger.error().message().find("800 of 1000"), std::string::npos);
+  EXPECT_NE(larger.error().message().find("800 bytes of 1.0 kB"), std::string::npos);
 }
 
 // Programs that run on the caller's thread are held to it too.
@@ -274,7 +274,7 @@ TEST(Buffer, MemoryLimitOfTinyPrograms) {
   Status done = result->done[0]->Await();
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(done.error().message().find("16 of 20"), std::string::npos);
+  EXPECT_NE(done.error().message().find("16 bytes of 20 bytes"), std::string::npos);
 }
 
 TEST(Execute, AddsHere) {

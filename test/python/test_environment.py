@@ -46,7 +46,7 @@ def test_memory_limits(limit):
 
 def test_memory_limit_holds():
     code = "import jax, jax.numpy as jnp; jax.block_until_ready(jnp.ones(1 << 22))"
-    assert "4000000 bytes" in run(code, JAX_PLATFORMS="weft", WEFT_CACHE=0, WEFT_MEMORY_LIMIT="4MB").stderr
+    assert " 4.0 MB" in run(code, JAX_PLATFORMS="weft", WEFT_CACHE=0, WEFT_MEMORY_LIMIT="4MB").stderr
 
 
 def test_unknown_names_are_warned_of():
