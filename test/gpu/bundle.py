@@ -1,6 +1,7 @@
-"""What gpu-check needs on another machine, in one archive: a build without LLVM, the package, the tests."""
+"""What gpu-check needs on another machine, in one archive: a build with LLVM inside, the package, the tests."""
 
 import io
+import lzma
 import os
 import pathlib
 import re
@@ -13,6 +14,8 @@ TARGETS = ["weft", "pjrt_weft", "gpu_test", "runtime_test", "client_test", "pjrt
 BINARIES = ["weft", "libpjrt_weft.so", "gpu_test", "runtime_test", "client_test", "pjrt_test", "pjrt_stress"]
 FOLDERS = ["python", "test", "bench/gpu", "examples"]
 MOST_BYTES = 50 << 20
+# Each binary has LLVM inside: a dictionary that reaches from one to the next finds it again.
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 192 << 20}]
 SYSTEM = re.compile(r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|ld-linux-.*")
 
 RUNNER = """#!/usr/bin/env bash
@@ -22,8 +25,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")" && exec "${PYTHON:-python3}" test/gpu/check.
 
 def build(root):
   folder = root / "build-gpu"
-  if not (folder / "build.ninja").exists():
-    subprocess.run(["cmake", "--preset", "gpu"], cwd=root, check=True, stdout=sys.stderr)
+  subprocess.run(["cmake", "--preset", "gpu"], cwd=root, check=True, stdout=sys.stderr)
   subprocess.run(["ninja", "-C", str(folder), *TARGETS], check=True, stdout=sys.stderr)
   return folder
 
@@ -43,7 +45,7 @@ def make(root, _, path, commit):
   def keep(info):
     return None if "__pycache__" in info.name or info.name.endswith(".pyc") else info
 
-  with tarfile.open(path, "w:xz", preset=6) as archive:
+  with lzma.open(path, "wb", filters=FILTERS) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
     for name in BINARIES:
       if others := needs(folder / name):
         sys.exit(f"gpu-check: {name} needs {', '.join(others)}, which other machines may lack")

@@ -29,7 +29,7 @@ def arguments(argv):
   parser.add_argument("--minutes", type=float, default=8, metavar="M", help="for everything (8)")
   parser.add_argument("--parts", default="", metavar="A,B", help="only these; when none is named all but `suite`, `baseline`, `races` and those for --dry")
   parser.add_argument("--bundle", nargs="?", const="dist/weft-gpu-check.tar.xz", metavar="FILE",
-                      help="run nothing: build without LLVM and pack what another machine needs (50 MB at most)")
+                      help="run nothing: build with LLVM inside and pack what another machine needs (50 MB at most)")
   parser.add_argument("--dry", action="store_true", help="what can be found out without a GPU: the pretend device, NVRTC, resources of kernels")
   parser.add_argument("--device", choices=["gpu", "pretend"], default="gpu", help="pretend: the parts themselves are tried, on any machine")
   parser.add_argument("--part", default="1/1", metavar="I/N", help="of JAX's tests: every Nth file from the Ith on")
