@@ -13,6 +13,7 @@ import spelling_exercises
 import spelling_fields
 import spelling_graphs
 import spelling_handbook
+import spelling_images
 import spelling_kinds
 import spelling_laboratory
 import spelling_ledger
@@ -21,6 +22,7 @@ import spelling_matrices
 import spelling_numbers
 import spelling_places
 import spelling_puzzles
+import spelling_recurrences
 import spelling_sequences
 import spelling_solvers
 import spelling_steps

@@ -260,8 +260,8 @@ Result<std::unique_ptr<runtime::Device>> CreateCudaDevice(const CudaOptions& opt
   libraries->set_tunes(options.tunes);
   auto core = std::make_shared<CudaCore>(driver, options.number, options.memory_limit,
                                          std::move(libraries));
-  core->nvtx = Nvtx::OfProcess(options.nvtx_library);
   TRY(core->Start());
+  core->nvtx = Nvtx::OfProcess(options.nvtx_library);  // tools want to be asked behind CUDA
   // A driver older than the compiler may not read what it writes.
   int version = std::min((*nvrtc)->version(), driver->version());
   CudaMachine machine = MachineFor(core->major, core->minor, version);

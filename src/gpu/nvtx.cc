@@ -1,7 +1,5 @@
 #include "gpu/nvtx.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -129,14 +127,16 @@ const Nvtx* Nvtx::OfProcess(const std::string& library) {
 
 Nvtx::Nvtx(const std::string& library) : tables_(std::make_unique<NvtxTables>()) {
   if (library.empty()) return;
-  void* handle = dlopen(library.c_str(), RTLD_LAZY);
-  if (handle == nullptr) {
-    complaint_ = StrCat("NVTX_INJECTION64_PATH: ", dlerror());
+  const std::string_view names[] = {library};
+  auto opened = DynamicLibrary::Open(names, {});
+  if (!opened) {
+    complaint_ = StrCat("NVTX_INJECTION64_PATH: ", opened.error().message());
     return;
   }
+  library_ = std::move(*opened);
   tables = tables_.get();
-  ranges_ = AttachRanges(handle);
-  memory_ = AttachMemory(handle);
+  ranges_ = AttachRanges();
+  memory_ = AttachMemory();
   if (!ranges_ && !memory_) {
     complaint_ = StrCat("NVTX_INJECTION64_PATH: ", library, " wants neither ranges nor memory");
   }
@@ -146,9 +146,9 @@ Nvtx::~Nvtx() {
   if (tables == tables_.get()) tables = nullptr;
 }
 
-bool Nvtx::AttachRanges(void* library) {
+bool Nvtx::AttachRanges() {
   using Initialize = int (*)(const void* (*)(uint32_t));
-  auto initialize = reinterpret_cast<Initialize>(dlsym(library, "InitializeInjectionNvtx2"));
+  auto initialize = reinterpret_cast<Initialize>(library_->Find("InitializeInjectionNvtx2"));
   if (initialize == nullptr || initialize(ExportTable) == 0) return false;
   const auto& functions = tables_->core2;
   if (functions[kRangePush] == nullptr || functions[kRangePop] == nullptr) return false;
@@ -158,10 +158,10 @@ bool Nvtx::AttachRanges(void* library) {
   return true;
 }
 
-bool Nvtx::AttachMemory(void* library) {
+bool Nvtx::AttachMemory() {
   using Initialize = int (*)(ExtensionInfo*);
   auto initialize =
-      reinterpret_cast<Initialize>(dlsym(library, "InitializeInjectionNvtxExtension"));
+      reinterpret_cast<Initialize>(library_->Find("InitializeInjectionNvtxExtension"));
   if (initialize == nullptr) return false;
   Segment segment = {1, kMemorySize, tables_->memory.data()};
   ExtensionInfo info = {

@@ -6,7 +6,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
+
+#include "gpu/libraries/dynamic_library.h"
 
 namespace weft::gpu {
 
@@ -32,10 +33,11 @@ class Nvtx {
   void MarkInitialized(void* stream, std::span<const std::span<const std::byte>> ranges) const;
 
  private:
-  bool AttachRanges(void* library);
-  bool AttachMemory(void* library);
+  bool AttachRanges();
+  bool AttachMemory();
 
   std::unique_ptr<NvtxTables> tables_;
+  std::unique_ptr<DynamicLibrary> library_;  // null: none
   bool ranges_ = false, memory_ = false;
   void* domain_ = nullptr;
   std::string complaint_;

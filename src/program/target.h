@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/dtype.h"
+
 namespace weft::program {
 
 enum class TargetKind : uint8_t { kCpu, kGpu };
@@ -65,6 +67,11 @@ struct TargetInfo {
   double VectorProductShare() const {
     if (!RunsOnHost() || vector_bits < 512) return 1;
     return matrix_tiles ? 0.72 : 0.5;
+  }
+  // Whether matrix units multiply floats of so many bits; AMX knows bf16 alone.
+  bool MatrixUnitsTake(DType dtype) const {
+    if (bf16_matrix_flops == 0 || !IsFloat(dtype)) return false;
+    return !matrix_tiles || dtype == DType::kBF16;
   }
   // What products of bf16 reach on a core with tiles: 41 % of what tiles give that stay in
   // registers.

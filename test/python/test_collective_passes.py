@@ -19,8 +19,6 @@ FOLDERS = ["service/collective_pipeliner_test", "tests/collective_pipeliner_exec
            "backends/gpu/tests/collective_pipeline_parallelism_test"]  # fmt: skip
 PASSES = ["make-collectives-async", "make-collectives-async,make-collectives-sync", "pipeline-collectives", "sink-all-reduces",
           "sink-collectives", "double-buffer-loops"]  # fmt: skip
-
-
 LONGEST = 120  # seconds
 
 

@@ -92,6 +92,10 @@ std::optional<Op> BinaryReducer(const hlo::Computation& c) {
   return root->op();
 }
 
+bool IsIdempotent(Op op) {
+  return op == Op::kMaximum || op == Op::kMinimum || op == Op::kAnd || op == Op::kOr;
+}
+
 bool IsWholePrecision(const Instruction& i) {
   if (i.op() != Op::kReducePrecision) return false;
   const auto& attrs = i.attrs<hlo::ReducePrecisionAttrs>();

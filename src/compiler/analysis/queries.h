@@ -28,6 +28,8 @@ bool IsOfIndices(const hlo::Instruction& i);
 std::optional<int64_t> IntegerValue(const hlo::Instruction& i);
 // The op that a computation (x, y) -> op(x, y) applies; nullopt: it is another one.
 std::optional<hlo::Op> BinaryReducer(const hlo::Computation& c);
+// op(x, x) = x, so that it does not matter how often a reduction meets an element.
+bool IsIdempotent(hlo::Op op);
 // A reduce-precision to all bits of its type: the operand is rounded by itself, never contracted.
 bool IsWholePrecision(const hlo::Instruction& i);
 Shape WithoutLayoutOf(const Shape& shape);

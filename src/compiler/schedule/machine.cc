@@ -117,8 +117,11 @@ Machine MachineOf(const program::TargetInfo& device) {
 double Machine::FlopRate(DType dtype) const {
   switch (BitWidth(dtype)) {
     case 64: return dtype == DType::kF64 ? f64 : f32;
-    case 16: return dtype == DType::kF16 && device.matrix_tiles ? f32 : f16;  // tiles take bf16
-    case 8: return dtype == DType::kPred ? f32 : f8;
+    case 16: return device.matrix_tiles && !device.MatrixUnitsTake(dtype) ? f32 : f16;
+    case 8: {
+      bool by_vectors = device.matrix_tiles && IsFloat(dtype);
+      return dtype == DType::kPred || by_vectors ? f32 : f8;
+    }
     default: return f32;
   }
 }

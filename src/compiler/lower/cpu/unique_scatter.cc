@@ -1,5 +1,5 @@
-// Scatters whose places are all different (x.at[1::2].set(y)): a vector of elements at once, stored
-// by lanes, where the general way takes one update after the other.
+// Vectorization of scatters whose indices are unique (x.at[1::2].set(y)): a vector of updates at
+// once, as strided or scattered stores, where the general way takes one after the other.
 #include <algorithm>
 
 #include "compiler/lower/scatter_share.h"

@@ -14,8 +14,8 @@
 #include "compiler/passes.h"
 #include "compiler/passes/collectives/fresh_ids.h"
 #include "compiler/passes/collectives/loop_copies.h"
-#include "compiler/passes/collectives/own_loop.h"
 #include "compiler/passes/effects.h"
+#include "compiler/passes/loops/own_loop.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
 

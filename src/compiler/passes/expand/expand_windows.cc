@@ -25,10 +25,6 @@ const std::vector<WindowDim>& WindowOf(const Instruction& i) {
   return i.attrs<hlo::ReduceWindowAttrs>().window.dims;
 }
 
-bool IsIdempotent(Op op) {
-  return op == Op::kMinimum || op == Op::kMaximum || op == Op::kAnd || op == Op::kOr;
-}
-
 // Exact in any order, so that dimensions may be reduced one after the other.
 bool IsSeparable(const Instruction& i, Op op) {
   return IsIdempotent(op) || (op == Op::kAdd && IsInteger(i.shape().dtype()));

@@ -58,8 +58,8 @@ double ByteSizeOf(const Instruction& i) {
 // Operations a second of a product with operands of this type.
 double PeakOf(DType dtype, const program::TargetInfo& target) {
   const double width = std::max<double>(ByteWidth(RealType(dtype)), 1), single = sizeof(float);
-  bool matrix = target.bf16_matrix_flops > 0 && IsFloat(dtype) &&
-                (width < single || (width == single && target.tf32));
+  bool matrix =
+      target.MatrixUnitsTake(dtype) && (width < single || (width == single && target.tf32));
   if (matrix) return target.bf16_matrix_flops * std::min(1.0, 2 / width);
   return target.f32_flops * std::min(1.0, single / width);
 }

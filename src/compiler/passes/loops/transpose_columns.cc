@@ -9,9 +9,9 @@
 #include "compiler/analysis/trip_count.h"
 #include "compiler/passes.h"
 #include "compiler/passes/effects.h"
-#include "compiler/passes/expand/callers.h"
 #include "compiler/passes/loops/hoist_invariants.h"
 #include "compiler/passes/loops/loop_state.h"
+#include "compiler/passes/loops/own_loop.h"
 #include "compiler/passes/rewrite.h"
 #include "hlo/builder.h"
 #include "hlo/clone.h"
@@ -110,16 +110,8 @@ Result<bool> TransposeColumnsIn(Instruction* op, const program::TargetInfo& targ
 Result<bool> TransposeColumns(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
   if (context.target.LaneBits() == 0) return false;
-  Callers callers(module);
   bool changed = false;
-  for (const auto& computation : module.computations()) {  // inner loops first
-    for (Instruction* i : computation->Snapshot()) {
-      if (i->op() != Op::kWhile) continue;
-      const auto& attrs = i->attrs<hlo::WhileAttrs>();
-      if (!callers.IsOnly(attrs.body) || !callers.IsOnly(attrs.condition)) continue;
-      changed |= TRY(TransposeColumnsIn(i, context.target));
-    }
-  }
+  for (Instruction* op : OwnLoops(module)) changed |= TRY(TransposeColumnsIn(op, context.target));
   return changed;
 }
 

@@ -1,5 +1,5 @@
-// Strength of index constants: a vector of integers in arithmetic progression is counted (iota), so
-// that loops know that places which it names lie at even distances.
+// Affine index constants: a vector of integers in arithmetic progression becomes an iota, scaled
+// and shifted, so that loops know the stride of the places which it names.
 #include <algorithm>
 #include <optional>
 

@@ -98,9 +98,6 @@ Result<Instruction*> ReduceOfReshape(Instruction& i, Builder& b) {
   return b.Reshape(reduced, i.shape().dims());
 }
 
-bool IsIdempotent(Op op) {
-  return op == Op::kMaximum || op == Op::kMinimum || op == Op::kAnd || op == Op::kOr;
-}
 bool RoundsRarely(DType dtype) {
   return IsInteger(dtype) || dtype == DType::kPred || dtype == DType::kF32 || dtype == DType::kF64;
 }

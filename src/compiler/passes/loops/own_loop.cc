@@ -1,4 +1,4 @@
-#include "compiler/passes/collectives/own_loop.h"
+#include "compiler/passes/loops/own_loop.h"
 
 #include <algorithm>
 #include <unordered_map>
