@@ -113,8 +113,13 @@ __device__ inline T Rem(T a, T b) {
   if (Integer<T>::kSigned && b == T(-1)) return T(0);
   return T(a % b);
 }
+// Shifted by all places but one and back, the lowest bit is negated, which ptxas finds: it is the highest bit that its own
+// negation hides.
 template <class T>
 __device__ inline T Shl(T a, T b) {
+  if (Integer<T>::kBits <= 32 && WIDE(b) == WIDE(Integer<T>::kBits - 1)) {
+    return T(NegWord(u32(a) << (Integer<T>::kBits - 1)));
+  }
   return WIDE(b) < WIDE(Integer<T>::kBits) ? T(WIDE(a) << WIDE(b)) : T(0);
 }
 template <class T>
