@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/str.h"
 #include "cpu/device.h"
@@ -17,7 +18,11 @@ Result<std::string> TakeDeviceName(Args& args) {
 }
 
 Result<std::shared_ptr<runtime::Device>> OpenDevice(std::string_view name) {
-  if (name == "gpu") return std::shared_ptr(TRY(gpu::CreateCudaDevice()));
+  if (name == "gpu") {
+    gpu::CudaOptions options;
+    if (const char* tool = std::getenv(gpu::kNvtxVariable)) options.nvtx_library = tool;
+    return std::shared_ptr(TRY(gpu::CreateCudaDevice(options)));
+  }
   if (name == "cpu") return std::shared_ptr(TRY(cpu::CreateDevice()));
   if (name == "host-cuda") return OpenHostCudaDevice();
   // Streams do not dawdle: the device's own tests do that, here many modules shall run.

@@ -76,8 +76,7 @@ Result<std::shared_ptr<runtime::Device>> FindGpu(const ClientOptions& options) {
   gpu::CudaOptions cuda;
   cuda.memory_limit = options.memory_limit;
   cuda.tunes = options.gpu_tune;
-  // Set by profilers and by compute-sanitizer for the programs that they run.
-  if (const char* tool = std::getenv("NVTX_INJECTION64_PATH")) cuda.nvtx_library = tool;
+  if (const char* tool = std::getenv(gpu::kNvtxVariable)) cuda.nvtx_library = tool;
   Result<std::unique_ptr<runtime::Device>> device = gpu::CreateCudaDevice(cuda);
   if (device) return std::shared_ptr<runtime::Device>(std::move(*device));
   if (any) {

@@ -13,6 +13,9 @@ namespace weft::gpu {
 
 class CudaDriver;
 
+// Set by profilers and by compute-sanitizer for the programs that they run: CudaOptions::nvtx_library.
+inline constexpr const char* kNvtxVariable = "NVTX_INJECTION64_PATH";
+
 struct CudaOptions {
   int number = 0;                              // of the GPU
   int64_t memory_limit = 0;                    // bytes; 0: all there is

@@ -174,9 +174,12 @@ class StepEnqueuer {
     const Nvtx* tool = loaded_.core_->nvtx;
     if (tool == nullptr || !tool->has_memory() || branches_ != nullptr) return;
     std::vector<std::span<const std::byte>> written;
-    for (const program::Use& use : step.uses) {
-      if (!Writes(use.access)) continue;
-      written.emplace_back(At(use), static_cast<size_t>(use.slice.size));
+    for (const Step* one : {&step, EpilogueOf(step)}) {
+      if (one == nullptr) continue;
+      for (const program::Use& use : one->uses) {
+        if (!Writes(use.access)) continue;
+        written.emplace_back(At(use), static_cast<size_t>(use.slice.size));
+      }
     }
     tool->MarkInitialized(stream_->handle(), written);
   }
