@@ -13,7 +13,7 @@ namespace weft::gpu {
 
 class CudaDriver;
 
-// Set by profilers and by compute-sanitizer for the programs that they run: CudaOptions::nvtx_library.
+// Set by profilers and by compute-sanitizer for what they run: CudaOptions::nvtx_library.
 inline constexpr const char* kNvtxVariable = "NVTX_INJECTION64_PATH";
 
 struct CudaOptions {
