@@ -174,9 +174,10 @@ Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductT
   cut.in_place = trial != nullptr && trial->in_place;
   cut.a_in_tasks = s.n <= cut.task_cols;
   cut.b_in_tasks = s.m <= cut.task_rows;
-  int64_t vectors = kMostPacked / (cut.depth * cut.panels * form.element);
+  // Even parts: a rest of few vectors would be a parallel region of its own.
+  int64_t vectors = std::max<int64_t>(1, kMostPacked / (cut.depth * cut.panels * form.element));
   auto outer = [&](int64_t all, int64_t part, bool in_tasks) {
-    return in_tasks ? all : std::min(all, std::max<int64_t>(1, vectors / part) * part);
+    return in_tasks ? all : std::min(all, EvenPart(all, CeilDiv(all, vectors), part));
   };
   cut.outer_rows = outer(s.m, cut.task_rows, cut.a_in_tasks);
   cut.outer_cols = outer(s.n, cut.task_cols, cut.b_in_tasks);
