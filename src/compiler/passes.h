@@ -270,8 +270,9 @@ Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 // simplify; CPUs, not scheduled (else it does nothing).
 Result<bool> SplitLoopState(hlo::Module&, const PassContext&);
 // Of invariant arrays of which a loop reads a column an iteration a transposed copy is made before
-// the loop, of which it reads rows; needs: simplify, which makes dynamic-slices of gathers; CPUs,
-// not scheduled (else it does nothing).
+// the loop, of which it reads rows; arrays that it reads and writes by columns alone are carried
+// transposed; needs: simplify, which makes dynamic-slices of gathers; CPUs, not scheduled (else it
+// does nothing).
 Result<bool> TransposeColumns(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives are unrolled, whole or by a factor, as long as
 // the module stays small: what is behind a barrier crosses no iteration otherwise; needs:

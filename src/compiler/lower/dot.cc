@@ -2,6 +2,7 @@
 #include "compiler/lower/dot.h"
 
 #include "compiler/analysis/element_cost.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -20,6 +21,11 @@ bool IsComputedInOneFloat(const Instruction& dot) {
     same = same && program::ComputeType(operand->shape().dtype()) == type;
   }
   return same;
+}
+
+bool IsInRegisterBlocks(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
+  return !cx.target.HasThreadGrid() && s.batch > 1 && s.m * s.n * s.k <= kBlockedProducts &&
+         !s.trans_b && s.n >= program::TargetFacts::kUsualLanes && IsComputedInOneFloat(dot);
 }
 
 void AddPrecision(const LowerContext& cx, const Instruction& product,
@@ -51,6 +57,7 @@ namespace {
 // One product of a batch that a loop has done before a call has packed its operands. Lanes run over
 // columns that lie side by side, or apart where sums of real numbers are written out.
 bool IsTinyInBatch(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
+  if (IsInRegisterBlocks(cx, dot, s)) return true;
   constexpr int64_t kInLanes = kInlineDot / 4, kOneByOne = kInlineDot / 64;  // multiplications
   if (cx.target.HasThreadGrid() || s.batch == 1) return false;
   bool written_out = s.k <= kUnrolledTerms && !IsComplex(dot.shape().dtype());

@@ -46,6 +46,26 @@ Result<Instruction*> ReshapeOfBroadcast(Instruction& i, Builder& b) {
   return b.Broadcast(x, WithoutLayoutOf(i.shape()), std::move(dims));
 }
 
+// reshape(iota) = iota, when the dimension that it counts along stays one
+Result<Instruction*> ReshapeOfIota(Instruction& i, Builder& b) {
+  Instruction& iota = *i.operand(0);
+  if (iota.op() != Op::kIota || i.shape().elements() == 0) return nullptr;
+  const int64_t along = iota.attrs<hlo::IotaAttrs>().iota_dimension;
+  const Dims &from = iota.shape().dims(), &to = i.shape().dims();
+  for (const DimRun& run : MatchDims(from, to)) {
+    if (along < run.from_begin || along >= run.from_end) continue;
+    for (int64_t d = run.from_begin; d < run.from_end; ++d) {
+      if (d != along && from[d] != 1) return nullptr;
+    }
+    for (int64_t d = run.to_begin; d < run.to_end; ++d) {
+      if (to[d] != from[along]) continue;
+      Shape shape = WithoutLayoutOf(i.shape());
+      return b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = d}, &shape);
+    }
+  }
+  return nullptr;
+}
+
 // transpose = reshape, when dimensions of more than one element stay in order
 Result<Instruction*> TransposeAsReshape(Instruction& i, Builder& b) {
   int64_t last = -1;
@@ -165,7 +185,10 @@ Result<Instruction*> SimplifyMovement(Instruction& i, Builder& b) {
     if (!IsStaticArray(*operand) || operand->shape().dtype() != i.shape().dtype()) return nullptr;
   }
   switch (i.op()) {
-    case Op::kReshape: return ReshapeOfBroadcast(i, b);
+    case Op::kReshape: {
+      if (Instruction* iota = TRY(ReshapeOfIota(i, b))) return iota;
+      return ReshapeOfBroadcast(i, b);
+    }
     case Op::kTranspose: {
       if (Instruction* reshaped = TRY(TransposeAsReshape(i, b))) return reshaped;
       return TransposeOfBroadcast(i, b);
