@@ -49,6 +49,14 @@ std::optional<Point::At> IndexOf(const Loop& loop, const Instruction& compare, D
     inner->dim = compare.attrs<hlo::BroadcastAttrs>().dimensions[static_cast<size_t>(inner->dim)];
     return inner;
   }
+  if (compare.op() == Op::kReshape) {
+    const Instruction& mask = *compare.operand(0);
+    std::optional<Point::At> inner = IndexOf(loop, mask, says);
+    if (!inner) return std::nullopt;
+    std::optional<int64_t> dim =
+        DimAfterReshape(mask.shape().dims(), compare.shape().dims(), inner->dim);
+    return dim ? std::optional(Point::At{*dim, inner->index}) : std::nullopt;
+  }
   if (compare.op() != Op::kCompare) return std::nullopt;
   if (compare.attrs<hlo::CompareAttrs>().direction != says) return std::nullopt;
   for (int64_t k : {0, 1}) {

@@ -50,20 +50,11 @@ Result<Instruction*> ReshapeOfBroadcast(Instruction& i, Builder& b) {
 Result<Instruction*> ReshapeOfIota(Instruction& i, Builder& b) {
   Instruction& iota = *i.operand(0);
   if (iota.op() != Op::kIota || i.shape().elements() == 0) return nullptr;
-  const int64_t along = iota.attrs<hlo::IotaAttrs>().iota_dimension;
-  const Dims &from = iota.shape().dims(), &to = i.shape().dims();
-  for (const DimRun& run : MatchDims(from, to)) {
-    if (along < run.from_begin || along >= run.from_end) continue;
-    for (int64_t d = run.from_begin; d < run.from_end; ++d) {
-      if (d != along && from[d] != 1) return nullptr;
-    }
-    for (int64_t d = run.to_begin; d < run.to_end; ++d) {
-      if (to[d] != from[along]) continue;
-      Shape shape = WithoutLayoutOf(i.shape());
-      return b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = d}, &shape);
-    }
-  }
-  return nullptr;
+  std::optional<int64_t> along = DimAfterReshape(iota.shape().dims(), i.shape().dims(),
+                                                 iota.attrs<hlo::IotaAttrs>().iota_dimension);
+  if (!along) return nullptr;
+  Shape shape = WithoutLayoutOf(i.shape());
+  return b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = *along}, &shape);
 }
 
 // transpose = reshape, when dimensions of more than one element stay in order
