@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/analysis/queries.h"
+#include "compiler/analysis/trip_count.h"
 #include "compiler/passes/effects.h"
 #include "compiler/passes/loops/hoist_invariants.h"
 #include "compiler/passes/loops/loop_state.h"
@@ -45,20 +46,44 @@ std::optional<int64_t> LeadingOfScatter(const Instruction& i) {
   return leading;
 }
 
+// The permutation that puts the leading dimensions behind the others.
+Ints RowOrder(int64_t rank, int64_t leading) {
+  Ints order;
+  for (int64_t n = 0; n < rank; ++n) order.push_back((leading + n) % rank);
+  return order;
+}
+
+// The leading dimensions of the array that a transpose makes rows of.
+std::optional<int64_t> LeadingOfTranspose(const Instruction& i) {
+  const Ints& order = i.attrs<hlo::DimensionsAttrs>().dimensions;
+  const int64_t leading = order.empty() ? 0 : order[0];
+  return order == RowOrder(std::ssize(order), leading) ? std::optional(leading) : std::nullopt;
+}
+
 class CarriedColumns {
  public:
   CarriedColumns(const Loop& loop, int64_t k)
       : loop_(loop), k_(k), shape_(loop.op->shape().tuple_element(k)) {}
 
   bool Collect();
+  // Likewise, where element `k` of the loop `inner` in the body is this array, and is columns too.
+  bool CollectAround(const Loop& inner, int64_t k, int64_t leading);
   bool Pays(int64_t trips, const program::TargetInfo& target) const;
   Result<Loop> Transpose();
+  int64_t leading() const { return leading_; }
 
  private:
+  struct Inner {
+    const Instruction* op = nullptr;
+    int64_t k = 0, leading = 0;
+  };
   bool Access(std::optional<int64_t> leading);
+  bool AccessAll(std::optional<int64_t> leading);
+  bool CollectInner(const Instruction& value);
+  bool CollectMade();
   bool CollectUser(const Instruction& value, Instruction* user);
   int64_t ElementsOf(int64_t begin, int64_t end) const;
-  Ints ToRows() const;
+  Ints ToRows() const { return RowOrder(shape_.rank(), leading_); }
   Result<Instruction*> WriteRow(Instruction* write, Instruction* rows) const;
   Status MoveAccesses();
   Status MoveUsersBehind();
@@ -66,8 +91,9 @@ class CarriedColumns {
   Loop loop_;
   const int64_t k_;
   const Shape shape_;
-  int64_t leading_ = 0, accesses_ = 0;
-  std::vector<Instruction*> values_;  // the array, before and after each write
+  Inner inner_;
+  int64_t leading_ = 0, accesses_ = 0;  // of columns
+  std::vector<Instruction*> values_;    // the array, before and after each write
 };
 
 // All accesses leave the same dimensions whole.
@@ -78,15 +104,38 @@ bool CarriedColumns::Access(std::optional<int64_t> leading) {
   return leading_ == *leading;
 }
 
+// A transpose reads or writes all columns.
+bool CarriedColumns::AccessAll(std::optional<int64_t> leading) {
+  if (!Access(leading)) return false;
+  accesses_ += ElementsOf(leading_, shape_.rank());
+  return true;
+}
+
+// The loop's result goes on as the array.
+bool CarriedColumns::CollectInner(const Instruction& value) {
+  const Instruction& init = *inner_.op->operand(0);
+  if (init.operand(inner_.k) != &value || std::ranges::count(init.operands(), &value) != 1) {
+    return false;
+  }
+  if (inner_.op->IsRoot() || !Access(inner_.leading)) return false;
+  for (Instruction* user : inner_.op->users()) {
+    if (user->op() != Op::kGetTupleElement) return false;
+    if (user->tuple_index() == inner_.k) values_.push_back(user);
+  }
+  return true;
+}
+
 bool CarriedColumns::CollectUser(const Instruction& value, Instruction* user) {
   if (user == loop_.body->root()) {
     return loop_.Next(k_) == &value && std::ranges::count(user->operands(), &value) == 1;
   }
+  if (inner_.op != nullptr && user == inner_.op->operand(0)) return CollectInner(value);
   if (!IsBareArray(*user) || user->operand(0) != &value ||
       std::ranges::count(user->operands(), &value) != 1) {
     return false;
   }
   if (user->op() == Op::kDynamicSlice) return Access(LeadingOfColumn(user->shape(), shape_));
+  if (user->op() == Op::kTranspose) return AccessAll(LeadingOfTranspose(*user));
   std::optional<int64_t> leading;
   if (user->op() == Op::kDynamicUpdateSlice) {
     leading = LeadingOfColumn(user->operand(1)->shape(), shape_);
@@ -95,6 +144,23 @@ bool CarriedColumns::CollectUser(const Instruction& value, Instruction* user) {
   }
   values_.push_back(user);
   return Access(leading);
+}
+
+// What rows are turned back to, behind a loop that carries them, is the array as well.
+bool CarriedColumns::CollectMade() {
+  Instruction* made = loop_.Next(k_);
+  while (made->op() == Op::kDynamicUpdateSlice || made->op() == Op::kScatter) {
+    made = made->operand(0);
+  }
+  if (made->op() != Op::kTranspose) return true;
+  std::optional<int64_t> others = LeadingOfTranspose(*made);
+  values_.push_back(made);
+  return others && AccessAll(shape_.rank() - *others);
+}
+
+bool CarriedColumns::CollectAround(const Loop& inner, int64_t k, int64_t leading) {
+  inner_ = {inner.op, k, leading};
+  return Collect() && leading_ == leading;
 }
 
 bool CarriedColumns::Collect() {
@@ -106,6 +172,7 @@ bool CarriedColumns::Collect() {
   for (Instruction* i : loop_.body_state->users()) {
     if (i->tuple_index() == k_) values_.push_back(i);
   }
+  if (!CollectMade()) return false;
   for (size_t n = 0; n < values_.size(); ++n) {
     if (!IsBareArray(*values_[n]) || values_[n]->IsRoot()) return false;
     for (Instruction* user : values_[n]->users()) {
@@ -127,13 +194,6 @@ bool CarriedColumns::Pays(int64_t trips, const program::TargetInfo& target) cons
   return columns >= program::TargetFacts::kUsualLanes && trips * accesses_ >= 2 * columns &&
          ElementsOf(0, leading_) >= kLongColumn &&
          shape_.ByteSize() <= target.memory_bytes / kHoistedPartOfMemory;
-}
-
-Ints CarriedColumns::ToRows() const {
-  Ints order;
-  for (int64_t d = leading_; d < shape_.rank(); ++d) order.push_back(d);
-  for (int64_t d = 0; d < leading_; ++d) order.push_back(d);
-  return order;
 }
 
 Result<Instruction*> CarriedColumns::WriteRow(Instruction* write, Instruction* rows) const {
@@ -168,11 +228,14 @@ Status CarriedColumns::MoveAccesses() {
     if (value->op() == Op::kGetTupleElement) {
       Builder b(*loop_.body, value->next(), value);
       rows = TRY(b.GetTupleElement(loop_.body_state, loop_.size() - 1));
+    } else if (value->op() == Op::kTranspose) {
+      rows = value->operand(0);
     } else {
       rows = TRY(WriteRow(value, moved.at(value->operand(0))));
     }
     for (Instruction* user : std::vector(value->users())) {
       if (user->op() == Op::kDynamicSlice) TRY(ReadColumnAsRow(user, rows, leading_));
+      if (user->op() == Op::kTranspose) hlo::ReplaceInstruction(user, rows);
     }
   }
   Instruction* root = loop_.body->root();
@@ -194,10 +257,7 @@ Status CarriedColumns::MoveUsersBehind() {
   if (users.empty()) return {};
   Builder b(*loop_.op->parent(), loop_.op->next(), loop_.op);
   Instruction* rows = TRY(b.GetTupleElement(loop_.op, loop_.size() - 1));
-  Ints order = ToRows(), back(order.size());
-  for (size_t n = 0; n < order.size(); ++n) {
-    back[static_cast<size_t>(order[n])] = static_cast<int64_t>(n);
-  }
+  Ints back = RowOrder(shape_.rank(), shape_.rank() - leading_);
   Instruction* columns = TRY(b.Transpose(rows, back));
   for (Instruction* user : users) {
     user->ReplaceAllUsesWith(columns);
@@ -218,6 +278,24 @@ Result<Loop> CarriedColumns::Transpose() {
   TRY(MoveAccesses());
   TRY(MoveUsersBehind());
   return RebuildLoop(loop_, kept, {});
+}
+
+// How often the loop runs in all loops around it which carry the array through.
+int64_t TripsOfNest(Loop loop, int64_t k, int64_t leading, std::span<Instruction* const> around) {
+  int64_t trips = 1;
+  for (Instruction* op : around) {
+    if (op->attrs<hlo::WhileAttrs>().body != loop.op->parent()) continue;
+    std::optional<Loop> outer = FindLoop(op);
+    std::optional<int64_t> outer_trips = TripCount(*op);
+    const Instruction* init = loop.Init(k);
+    if (!outer || !outer_trips || init == nullptr || !outer->ReadsElement(*init)) break;
+    CarriedColumns columns(*outer, init->tuple_index());
+    if (!columns.CollectAround(loop, k, leading)) break;
+    trips *= *outer_trips;
+    k = init->tuple_index();
+    loop = *outer;
+  }
+  return trips;
 }
 
 }  // namespace
@@ -247,9 +325,14 @@ Status ReadColumnAsRow(Instruction* column, Instruction* rows, int64_t leading) 
 }
 
 Result<std::optional<Loop>> TransposeCarried(const Loop& loop, int64_t k, int64_t trips,
+                                             std::span<Instruction* const> around,
                                              const program::TargetInfo& target) {
   CarriedColumns columns(loop, k);
-  if (!columns.Collect() || !columns.Pays(trips, target)) return std::optional<Loop>();
+  if (!columns.Collect()) return std::optional<Loop>();
+  if (!columns.Pays(trips, target) &&
+      !columns.Pays(trips * TripsOfNest(loop, k, columns.leading(), around), target)) {
+    return std::optional<Loop>();
+  }
   return TRY(columns.Transpose());
 }
 

@@ -74,7 +74,8 @@ Result<Loop> TransposeElement(const Loop& loop, int64_t k, std::span<Instruction
   return with;
 }
 
-Result<bool> TransposeColumnsIn(Instruction* op, const program::TargetInfo& target) {
+Result<bool> TransposeColumnsIn(Instruction* op, std::span<Instruction* const> around,
+                                const program::TargetInfo& target) {
   std::optional<Loop> loop = FindLoop(op);
   std::optional<int64_t> trips = TripCount(*op);
   if (!loop || !trips) return false;
@@ -87,7 +88,7 @@ Result<bool> TransposeColumnsIn(Instruction* op, const program::TargetInfo& targ
     changed = true;
   }
   for (int64_t k = 0, end = loop->size(); k < end; ++k) {
-    std::optional<Loop> transposed = TRY(TransposeCarried(*loop, k, *trips, target));
+    std::optional<Loop> transposed = TRY(TransposeCarried(*loop, k, *trips, around, target));
     if (!transposed) continue;
     loop = transposed;
     changed = true;
@@ -102,7 +103,11 @@ Result<bool> TransposeColumns(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
   if (context.target.LaneBits() == 0) return false;
   bool changed = false;
-  for (Instruction* op : OwnLoops(module)) changed |= TRY(TransposeColumnsIn(op, context.target));
+  std::vector<Instruction*> loops = OwnLoops(module);  // the innermost first
+  for (size_t n = 0; n < loops.size(); ++n) {
+    std::span<Instruction* const> around = std::span(loops).subspan(n + 1);
+    changed |= TRY(TransposeColumnsIn(loops[n], around, context.target));
+  }
   return changed;
 }
 

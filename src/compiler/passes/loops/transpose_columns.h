@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "compiler/passes/loops/loop_state.h"
 #include "program/target.h"
@@ -21,8 +22,10 @@ std::optional<int64_t> LeadingOfColumn(const Shape& part, const Shape& whole);
 Status ReadColumnAsRow(hlo::Instruction* column, hlo::Instruction* rows, int64_t leading);
 
 // Element k of the state, of which the body reads and writes columns alone, is carried transposed.
-// Nullopt: it is something else, or does not pay.
+// Nullopt: it is something else, or does not pay. `around`: loops that may be around it, from the
+// inside, which are then to be taken likewise.
 Result<std::optional<Loop>> TransposeCarried(const Loop& loop, int64_t k, int64_t trips,
+                                             std::span<hlo::Instruction* const> around,
                                              const program::TargetInfo& target);
 
 }  // namespace weft::compiler
