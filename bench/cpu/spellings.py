@@ -8,6 +8,7 @@ import sys
 import harness
 import spelling_almanac  # this and the next add to the list
 import spelling_arrays
+import spelling_choices
 import spelling_codes
 import spelling_courses
 import spelling_exercises
@@ -53,6 +54,7 @@ OTHER_WORK = {
     "z_function__every_place_mapped": "compares from the beginning at every place; the others go on from what is known",
     "fenwick__list_itself": "sums the list for every question; the others keep sums",
     "twister__scan_of_queue": "moves all 624 words for each; the others move none",
+    "josephus__mask_walked": "walks over those who have gone",
     "worth__gathered_moves": "looks places up that the others have side by side",
     "mixture__point_by_point": "sums one point after the other, as written",
 }
