@@ -256,15 +256,14 @@ int64_t ShortestRun(const Instruction& concatenate) {
   return shortest * inside;
 }
 
-// What is reduced has several dimensions, along all of which lanes run: ends of rows are no ends of
-// loops.
-bool RunsOverRows(const FusionGroup& group) {
-  if (group.kind == GroupKind::kRow) return group.space.wide.size() > group.space.kept + 1;
-  return group.kind == GroupKind::kReduce && group.root->op() == Op::kReduce &&
-         group.root->attrs<hlo::ReduceAttrs>().dimensions.size() > 1;
-}
-
 }  // namespace
+
+// A concatenation of runs that end within vectors.
+bool Fuser::EndsWithinLanes(const Instruction& i) const {
+  return i.op() == Op::kConcatenate && !on_gpu_ &&
+         i.shape().elements() > program::CodeBounds::kShortLoop &&
+         ShortestRun(i) < program::TargetFacts::kUsualLanes;
+}
 
 // Whether the group may compute it, at most `limit` times an element.
 bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
@@ -276,9 +275,8 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   }
   // Lanes that reach over the ends of runs are gathered, and of levels of pairs (butterflies) twice
   // as many at each level.
-  if (i.op() == Op::kConcatenate && !on_gpu_ && elements > program::CodeBounds::kShortLoop &&
-      (SitesIn(group, i).size() > 1 || RunsOverRows(group)) &&
-      ShortestRun(i) < program::TargetFacts::kUsualLanes) {
+  if (EndsWithinLanes(i) && (SitesIn(group, i).size() > 1 ||
+                             (group.kind == GroupKind::kRow && RunsOverRows(group.space)))) {
     return false;
   }
   // Among short rows it would be taken for one of them.

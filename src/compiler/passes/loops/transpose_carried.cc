@@ -188,10 +188,11 @@ int64_t CarriedColumns::ElementsOf(int64_t begin, int64_t end) const {
   return elements;
 }
 
-// More is read and written than transposing the array before and behind the loop takes.
+// An element of a column takes a line of the cache, which is as much as what transposing it before
+// and behind the loop takes, by tiles.
 bool CarriedColumns::Pays(int64_t trips, const program::TargetInfo& target) const {
   const int64_t columns = ElementsOf(leading_, shape_.rank());
-  return columns >= program::TargetFacts::kUsualLanes && trips * accesses_ >= 2 * columns &&
+  return columns >= program::TargetFacts::kUsualLanes && trips * accesses_ >= columns &&
          ElementsOf(0, leading_) >= kLongColumn &&
          shape_.ByteSize() <= target.memory_bytes / kHoistedPartOfMemory;
 }
