@@ -42,7 +42,7 @@ struct TargetInfo {
   double f32_flops = 50e9;         // all cores, without matrix units
   double bf16_matrix_flops = 0;    // 0: no matrix units
   double launch_seconds = 1e-6;    // what one more step costs
-  OpLatency latency;               // of operations
+  OpLatency latency = {};          // of operations
   bool fast_bf16 = false;          // arithmetic, not only conversions
   bool tf32 = false;               // matrix units take f32 rounded to 10 bits, where that will do
   bool matrix_tiles = false;       // CPUs: AMX; such processors keep their clock for wide vectors

@@ -14,7 +14,7 @@ namespace weft::cpu {
 
 // Facts about the machine that change the text.
 struct RenderTarget {
-  program::OpLatency latency;
+  program::OpLatency latency = {};
   bool bf16_conversion = false;  // float -> bfloat in one exact instruction
   // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
   // is not, so the instruction is named.
