@@ -37,9 +37,6 @@ constexpr size_t kMaxTwins = program::WorkBounds::kAlternatives / 2;
 bool IsCheapConstant(const Instruction& i) {
   if (HasControlDependencies(i) || !IsStaticArray(i)) return false;
   if (i.op() == Op::kIota || SplatValue(i) != nullptr) return true;
-  // A column of integers, as masks of rows compare with.
-  bool counts = i.op() == Op::kReshape && i.operand(0)->op() == Op::kIota;
-  if (counts && IsInteger(i.shape().dtype())) return !HasControlDependencies(*i.operand(0));
   return i.IsConstant() && !i.attrs<hlo::ConstantAttrs>().elided &&
          i.shape().ByteSize() <= kMaxCopiedConstantBytes;
 }

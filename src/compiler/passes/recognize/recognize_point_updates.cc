@@ -22,17 +22,14 @@ using hlo::Op;
 constexpr int64_t kDepth = program::WorkBounds::kTree;  // of masks and values, both operands
 
 // The dimension along which an array of the loop's body counts: an iota, directly or handed
-// through, or a reshaped one.
+// through.
 std::optional<int64_t> CountedDimension(const Loop& loop, const Instruction* i) {
   if (i->op() == Op::kGetTupleElement && i->operand(0) == loop.body_state) {
     int64_t k = i->tuple_index();
     i = loop.IsInvariant(k) ? loop.Init(k) : nullptr;
   }
-  if (i == nullptr) return std::nullopt;
-  const Instruction& iota = i->op() == Op::kReshape ? *i->operand(0) : *i;
-  if (iota.op() != Op::kIota) return std::nullopt;
-  return DimAfterReshape(iota.shape().dims(), i->shape().dims(),
-                         iota.attrs<hlo::IotaAttrs>().iota_dimension);
+  if (i == nullptr || i->op() != Op::kIota) return std::nullopt;
+  return i->attrs<hlo::IotaAttrs>().iota_dimension;
 }
 
 // Where a mask holds: at one index of some dimensions, and there where other masks do.
