@@ -1,6 +1,8 @@
 // Products (dot): the library's matrix multiplication.
 #include "compiler/lower/dot.h"
 
+#include <algorithm>
+
 #include "compiler/analysis/element_cost.h"
 #include "program/target_facts.h"
 
@@ -24,8 +26,13 @@ bool IsComputedInOneFloat(const Instruction& dot) {
 }
 
 bool IsInRegisterBlocks(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
-  return !cx.target.HasThreadGrid() && s.batch > 1 && s.m * s.n * s.k <= kBlockedProducts &&
-         !s.trans_b && s.n >= program::TargetFacts::kUsualLanes && IsComputedInOneFloat(dot);
+  if (cx.target.HasThreadGrid() || s.batch == 1 || s.m * s.n * s.k > kBlockedProducts) return false;
+  if (s.trans_b || s.n < program::TargetFacts::kUsualLanes) return false;
+  // Narrower ones are the library's, which has instructions for them.
+  bool whole = std::ranges::all_of(dot.operands(), [](const Instruction* operand) {
+    return BitWidth(operand->shape().dtype()) >= 32;
+  });
+  return whole && IsComputedInOneFloat(dot);
 }
 
 void AddPrecision(const LowerContext& cx, const Instruction& product,
