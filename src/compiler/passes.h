@@ -207,7 +207,7 @@ Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // Gathers along one dimension at places that are computed from constants and iotas alone, and that
 // are one run of any stride or few of neighbours, become slices, joined; needs: simplify, which
 // leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
-// where it puts iotas.
+// where it puts iotas, also at places that are constants outside.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
 // (at most half) are read become topk; needs: eliminate-dead-code after it.
