@@ -8,8 +8,11 @@ import sys
 import harness
 import spelling_almanac  # this and the next add to the list
 import spelling_arrays
+import spelling_choices
+import spelling_codes
 import spelling_courses
 import spelling_exercises
+import spelling_factors
 import spelling_fields
 import spelling_graphs
 import spelling_handbook
@@ -21,9 +24,11 @@ import spelling_lists
 import spelling_matrices
 import spelling_numbers
 import spelling_places
+import spelling_planes
 import spelling_puzzles
 import spelling_recurrences
 import spelling_sequences
+import spelling_signals
 import spelling_solvers
 import spelling_steps
 import spelling_textbook
@@ -48,6 +53,9 @@ OTHER_WORK = {
     "lasso__residual_each_time": "the residual from all coordinates for each of them; the others carry it, or a matrix of products",
     "z_function__every_place_mapped": "compares from the beginning at every place; the others go on from what is known",
     "fenwick__list_itself": "sums the list for every question; the others keep sums",
+    "twister__scan_of_queue": "moves all 624 words for each; the others move none",
+    "josephus__mask_walked": "walks over those who have gone",
+    "worth__gathered_moves": "looks places up that the others have side by side",
     "mixture__point_by_point": "sums one point after the other, as written",
 }
 

@@ -207,7 +207,7 @@ Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // Gathers along one dimension at places that are computed from constants and iotas alone, and that
 // are one run of any stride or few of neighbours, become slices, joined; needs: simplify, which
 // leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
-// where it puts iotas.
+// where it puts iotas, also at places that are constants outside.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
 // (at most half) are read become topk; needs: eliminate-dead-code after it.
@@ -270,8 +270,9 @@ Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 // simplify; CPUs, not scheduled (else it does nothing).
 Result<bool> SplitLoopState(hlo::Module&, const PassContext&);
 // Of invariant arrays of which a loop reads a column an iteration a transposed copy is made before
-// the loop, of which it reads rows; needs: simplify, which makes dynamic-slices of gathers; CPUs,
-// not scheduled (else it does nothing).
+// the loop, of which it reads rows; arrays that it reads and writes by columns alone are carried
+// transposed; needs: simplify, which makes dynamic-slices of gathers; CPUs, not scheduled (else it
+// does nothing).
 Result<bool> TransposeColumns(hlo::Module&, const PassContext&);
 // Loops of known trip count that hold collectives are unrolled, whole or by a factor, as long as
 // the module stays small: what is behind a barrier crosses no iteration otherwise; needs:

@@ -39,7 +39,7 @@ inline bool LowersFrequencyForAvx512(std::string_view cpu) {
 }
 
 inline RenderTarget RenderTargetOf(const program::TargetInfo& target) {
-  RenderTarget render;
+  RenderTarget render{.latency = target.latency};
   if (target.arch == "aarch64") {
     // Exact; code for CPUs without the instruction does the same with integers.
     render.bf16_conversion = true;

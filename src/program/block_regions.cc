@@ -46,7 +46,9 @@ void FindBlockRegions(const Program& program, std::vector<Step>& steps, const Ta
 }  // namespace
 
 void ChooseRegions(Program& program, const TargetInfo& target) {
-  if (target.RunsOnHost()) return ChooseRegions(program);
+  if (target.RunsOnHost()) {
+    return ChooseRegions(program, RegionLimits{.latency = target.latency});
+  }
   FindBlockRegions(program, program.steps, target);
 }
 

@@ -54,16 +54,16 @@ int64_t GridSize(const Kernel& kernel) {
   return size;
 }
 
-int64_t LatencyOf(const Kernel& kernel, const Instr& instr) {
+int64_t LatencyOf(const Kernel& kernel, const Instr& instr, const OpLatency& latency) {
   if (instr.results.empty() || !IsFloat(kernel.type(instr.results[0]).dtype)) return 1;
   switch (instr.op) {
     case Op::kDiv:
-    case Op::kSqrt: return OpLatency::kDivision;
+    case Op::kSqrt: return latency.division;
     case Op::kAdd:
     case Op::kSub:
     case Op::kMul:
-    case Op::kFma: return OpLatency::kArithmetic;
-    default: return OpLatency::kOther;
+    case Op::kFma: return latency.arithmetic;
+    default: return latency.other;
   }
 }
 

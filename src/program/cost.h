@@ -10,7 +10,6 @@
 #include "program/kernel.h"
 #include "program/program.h"
 #include "program/target.h"
-#include "program/target_latency.h"
 
 namespace weft::program {
 
@@ -27,7 +26,7 @@ bool HasThreadLoops(const Kernel& kernel);
 int64_t SharedArrayBytes(const Kernel& kernel);  // that the threads of a block share
 
 // Cycles from the operands to the result; the throughput of a unit plays no part.
-int64_t LatencyOf(const Kernel& kernel, const Instr& instr);
+int64_t LatencyOf(const Kernel& kernel, const Instr& instr, const OpLatency& latency);
 
 // Loop interchange of a loop of rounds over arrays: all rounds of a few vectors, then the next.
 // Their values stay in registers, but a round waits for the one before: what is computed at once

@@ -6,7 +6,8 @@
 
 namespace weft::program {
 
-std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& memories) {
+std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& memories,
+                                 const OpLatency& latency) {
   memories.resize(kernel.memories.size());
   std::vector<int64_t> depth(kernel.values.size()), stored(kernel.memories.size(), -1);
   for (const Instr& instr : kernel.code) {
@@ -27,7 +28,7 @@ std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& mem
         most = depth[static_cast<size_t>(instr.args[loop ? i + 2 : i])];
       } else {
         for (ValueId id : instr.args) most = std::max(most, depth[static_cast<size_t>(id)]);
-        most += LatencyOf(kernel, instr);
+        most += LatencyOf(kernel, instr, latency);
       }
       depth[static_cast<size_t>(instr.results[i])] = most;
     }
@@ -43,7 +44,7 @@ std::vector<int64_t> ValueDepths(const Kernel& kernel, std::vector<int64_t>& mem
 namespace {
 
 // Of the launches in one loop, with what it carries.
-void NoteDepthsIn(const Program& program, WhileStep& loop) {
+void NoteDepthsIn(const Program& program, WhileStep& loop, const OpLatency& latency) {
   std::vector<int64_t> buffers(program.buffers.size());
   auto at = [&](const Use& use) -> int64_t& {
     return buffers[static_cast<size_t>(Resolve(program, use.slice).buffer)];
@@ -57,7 +58,7 @@ void NoteDepthsIn(const Program& program, WhileStep& loop) {
       memories.push_back(at(use));
       if (note && Reads(use.access)) use.depth = at(use);
     }
-    ValueDepths(program.kernels[launch->kernel], memories);
+    ValueDepths(program.kernels[launch->kernel], memories, latency);
     for (size_t i = 0; i < step.uses.size(); ++i) {
       if (Writes(step.uses[i].access)) at(step.uses[i]) = memories[i];
     }
@@ -71,9 +72,9 @@ void NoteDepthsIn(const Program& program, WhileStep& loop) {
 
 }  // namespace
 
-void NoteRecurrenceDepths(Program& program) {
+void NoteRecurrenceDepths(Program& program, const OpLatency& latency) {
   auto note = [&](Step& step) {
-    if (auto* loop = std::get_if<WhileStep>(&step.op)) NoteDepthsIn(program, *loop);
+    if (auto* loop = std::get_if<WhileStep>(&step.op)) NoteDepthsIn(program, *loop, latency);
   };
   ForEachStep(program.steps, [&](Step& step) {
     auto* loop = std::get_if<WhileStep>(&step.op);

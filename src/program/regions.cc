@@ -22,7 +22,7 @@ class RegionChooser {
       CountUses(step, uses_);
     });
     Find(program_.steps);
-    NoteRecurrenceDepths(program_);
+    NoteRecurrenceDepths(program_, limits_.latency);
   }
 
  private:

@@ -23,6 +23,7 @@ struct RegionLimits {
   int64_t constant_bytes = 1024;  // of constants that become part of the code
   int64_t prologue_bytes = 4096;  // of a copy or fill before the loop that runs in it
   size_t prologue_steps = 64;     // looked at
+  OpLatency latency = {};         // for the depths of recurrences
 };
 
 // The regions of a target: of CPUs as below, by their usual limits; of GPUs loops that one block

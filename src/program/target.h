@@ -14,6 +14,16 @@ namespace weft::program {
 
 enum class TargetKind : uint8_t { kCpu, kGpu };
 
+// Cycles from the operands to the result, about; what is there holds for cores since Skylake and
+// Neoverse N1. They decide which sums are contracted: machines that differ here differ in results.
+struct OpLatency {
+  int64_t arithmetic = 4;  // +, -, * of floats, contracted or not
+  int64_t division = 12;   // of floats, and square roots
+  int64_t other = 2;
+
+  bool operator==(const OpLatency&) const = default;
+};
+
 struct TargetInfo {
   TargetKind kind = TargetKind::kCpu;
   std::string arch;      // "x86_64", "aarch64", "nvptx64"; empty: nothing is known
@@ -32,6 +42,7 @@ struct TargetInfo {
   double f32_flops = 50e9;         // all cores, without matrix units
   double bf16_matrix_flops = 0;    // 0: no matrix units
   double launch_seconds = 1e-6;    // what one more step costs
+  OpLatency latency = {};          // of operations
   bool fast_bf16 = false;          // arithmetic, not only conversions
   bool tf32 = false;               // matrix units take f32 rounded to 10 bits, where that will do
   bool matrix_tiles = false;       // CPUs: AMX; such processors keep their clock for wide vectors

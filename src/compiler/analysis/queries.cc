@@ -131,4 +131,18 @@ std::vector<DimRun> MatchDims(std::span<const int64_t> from, std::span<const int
   return runs;
 }
 
+std::optional<int64_t> DimAfterReshape(std::span<const int64_t> from, std::span<const int64_t> to,
+                                       int64_t dim) {
+  for (const DimRun& run : MatchDims(from, to)) {
+    if (dim < run.from_begin || dim >= run.from_end) continue;
+    for (int64_t d = run.from_begin; d < run.from_end; ++d) {
+      if (d != dim && from[static_cast<size_t>(d)] != 1) return std::nullopt;
+    }
+    for (int64_t d = run.to_begin; d < run.to_end; ++d) {
+      if (to[static_cast<size_t>(d)] == from[static_cast<size_t>(dim)]) return d;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace weft::compiler

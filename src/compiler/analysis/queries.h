@@ -41,5 +41,9 @@ struct DimRun {
   int64_t from_begin, from_end, to_begin, to_end;
 };
 std::vector<DimRun> MatchDims(std::span<const int64_t> from, std::span<const int64_t> to);
+// Which dimension of `to` a dimension of `from` is, where it is neither cut nor joined with others
+// of more than one element.
+std::optional<int64_t> DimAfterReshape(std::span<const int64_t> from, std::span<const int64_t> to,
+                                       int64_t dim);
 
 }  // namespace weft::compiler

@@ -1,7 +1,10 @@
 // Products (dot): the library's matrix multiplication.
 #include "compiler/lower/dot.h"
 
+#include <algorithm>
+
 #include "compiler/analysis/element_cost.h"
+#include "program/target_facts.h"
 
 namespace weft::compiler {
 
@@ -20,6 +23,16 @@ bool IsComputedInOneFloat(const Instruction& dot) {
     same = same && program::ComputeType(operand->shape().dtype()) == type;
   }
   return same;
+}
+
+bool IsInRegisterBlocks(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
+  if (cx.target.HasThreadGrid() || s.batch == 1 || s.m * s.n * s.k > kBlockedProducts) return false;
+  if (s.trans_b || s.n < program::TargetFacts::kUsualLanes) return false;
+  // Narrower ones are the library's, which has instructions for them.
+  bool whole = std::ranges::all_of(dot.operands(), [](const Instruction* operand) {
+    return BitWidth(operand->shape().dtype()) >= 32;
+  });
+  return whole && IsComputedInOneFloat(dot);
 }
 
 void AddPrecision(const LowerContext& cx, const Instruction& product,
@@ -51,6 +64,7 @@ namespace {
 // One product of a batch that a loop has done before a call has packed its operands. Lanes run over
 // columns that lie side by side, or apart where sums of real numbers are written out.
 bool IsTinyInBatch(const LowerContext& cx, const Instruction& dot, const DotSizes& s) {
+  if (IsInRegisterBlocks(cx, dot, s)) return true;
   constexpr int64_t kInLanes = kInlineDot / 4, kOneByOne = kInlineDot / 64;  // multiplications
   if (cx.target.HasThreadGrid() || s.batch == 1) return false;
   bool written_out = s.k <= kUnrolledTerms && !IsComplex(dot.shape().dtype());

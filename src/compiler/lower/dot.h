@@ -15,6 +15,9 @@ inline constexpr int64_t kInlineDot = 16'384;
 inline constexpr int64_t kStraightProducts = 4 * program::CodeBounds::kStraight;  // multiplications
 // Elements of a row that accumulators hold.
 inline constexpr int64_t kFewDotColumns = program::CodeBounds::kWrittenOut;
+// One product of a batch up to so many multiplications stays in the first-level cache, where blocks
+// in registers get through it before a call has packed its operands.
+inline constexpr int64_t kBlockedProducts = 4 * kInlineDot;
 // Whether a call of the library would cost more than the product, or cannot be had.
 bool IsInlineDot(const LowerContext& cx, const hlo::Instruction& dot, const DotSizes& sizes);
 // The attribute `precision` of a gemm or convolution on targets whose matrix units may take less
@@ -24,5 +27,7 @@ void AddPrecision(const LowerContext& cx, const hlo::Instruction& product,
                   std::vector<program::Attr>& list);
 // Operands and result are computed in f32, or all in f64.
 bool IsComputedInOneFloat(const hlo::Instruction& dot);
+// Whether its rows fill vectors, each product of the batch a kernel's work (row_dot.cc).
+bool IsInRegisterBlocks(const LowerContext& cx, const hlo::Instruction& dot, const DotSizes& sizes);
 
 }  // namespace weft::compiler

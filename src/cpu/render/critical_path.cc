@@ -25,9 +25,10 @@ bool IsRunningSum(const Kernel& kernel, const Instr& sum, const Instr& load) {
 }  // namespace
 
 std::vector<bool> UncontractedProducts(const Kernel& kernel, std::span<const int64_t> memories,
+                                       const program::OpLatency& latency,
                                        bool add_faster_than_fma) {
   std::vector<int64_t> held(memories.begin(), memories.end());
-  std::vector<int64_t> depth = program::ValueDepths(kernel, held);
+  std::vector<int64_t> depth = program::ValueDepths(kernel, held, latency);
   std::vector<int> uses(kernel.values.size());
   std::vector<bool> product(kernel.values.size()), uncontracted(kernel.values.size());
   std::vector<const Instr*> loads(kernel.values.size());
@@ -99,10 +100,11 @@ bool IsAssociative(const Instr& instr) {
 }  // namespace
 
 std::map<size_t, Reassociation> Reassociations(const Kernel& kernel,
-                                               std::span<const int64_t> memories) {
+                                               std::span<const int64_t> memories,
+                                               const program::OpLatency& latency) {
   std::map<size_t, Reassociation> forms;
   std::vector<int64_t> held(memories.begin(), memories.end());
-  std::vector<int64_t> depth = program::ValueDepths(kernel, held);
+  std::vector<int64_t> depth = program::ValueDepths(kernel, held, latency);
   Definitions definitions(kernel);
   auto deeper = [&](ValueId a, ValueId b) {
     return depth[static_cast<size_t>(a)] > depth[static_cast<size_t>(b)];

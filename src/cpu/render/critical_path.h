@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "program/kernel.h"
+#include "program/target.h"
 
 namespace weft::cpu {
 
@@ -16,7 +17,8 @@ namespace weft::cpu {
 // `add_faster_than_fma` a product that is added to a deeper number of memory stays apart too, and
 // so does the sum: an FMA would put the latency of the product on the critical path.
 std::vector<bool> UncontractedProducts(const program::Kernel& kernel,
-                                       std::span<const int64_t> memories, bool add_faster_than_fma);
+                                       std::span<const int64_t> memories,
+                                       const program::OpLatency& latency, bool add_faster_than_fma);
 
 // Reassociation: op(op(first, second), critical) for op(op(critical, first), second), which leaves
 // one operation on the critical path.
@@ -25,6 +27,7 @@ struct Reassociation {
 };
 // By the number of the instruction.
 std::map<size_t, Reassociation> Reassociations(const program::Kernel& kernel,
-                                               std::span<const int64_t> memories);
+                                               std::span<const int64_t> memories,
+                                               const program::OpLatency& latency);
 
 }  // namespace weft::cpu

@@ -8,11 +8,13 @@
 
 #include "base/str.h"
 #include "program/kernel.h"
+#include "program/target.h"
 
 namespace weft::cpu {
 
 // Facts about the machine that change the text.
 struct RenderTarget {
+  program::OpLatency latency = {};
   bool bf16_conversion = false;  // float -> bfloat in one exact instruction
   // Integer division is total: 0 for a divisor of 0, wrapping for the least number by -1. LLVM's
   // is not, so the instruction is named.

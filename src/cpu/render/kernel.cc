@@ -47,8 +47,9 @@ void RenderFunction(KernelContext& cx, const KernelText& how, std::string& out) 
   if (how.task) cx.access.set_scopes(AccessScopes(cx.kernel, cx.metadata));
   cx.in_loop = !how.depths.empty();
   if (cx.in_loop) {
-    cx.uncontracted = UncontractedProducts(cx.kernel, how.depths, cx.target.add_faster_than_fma);
-    cx.reassociations = Reassociations(cx.kernel, how.depths);
+    cx.uncontracted = UncontractedProducts(cx.kernel, how.depths, cx.target.latency,
+                                           cx.target.add_faster_than_fma);
+    cx.reassociations = Reassociations(cx.kernel, how.depths, cx.target.latency);
   }
   LeaveRoundedApart(cx.kernel, cx.uncontracted);
   cx.threads_in_all = Extents(cx.kernel).threads;

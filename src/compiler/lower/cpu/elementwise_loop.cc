@@ -6,7 +6,6 @@
 
 #include "compiler/analysis/element_cost.h"
 #include "program/target_facts.h"
-#include "program/target_latency.h"
 #include "program/work_bounds.h"
 
 namespace weft::compiler {
@@ -139,33 +138,33 @@ std::optional<bool> ElementwiseBody::LookInside(const Instruction& fusion,
 namespace {
 
 // Cycles until its result is there.
-double LatencyOf(const Instruction& i) {
-  using Latency = program::OpLatency;
+double LatencyOf(const Instruction& i, const program::OpLatency& latency) {
   if (IsFree(i) || i.IsConstant() || i.shape().IsScalar()) return 0;
-  if (i.op() == HloOp::kGather) return program::TargetFacts::kLoadCycles + Latency::kOther;
+  if (i.op() == HloOp::kGather) return program::TargetFacts::kLoadCycles + latency.other;
   double work = ElementCost(i);
-  if (work > kCheapElement) return work * Latency::kArithmetic / 2;  // a polynomial, by two halves
+  // A polynomial, by two halves.
+  if (work > kCheapElement) return work * static_cast<double>(latency.arithmetic) / 2;
   switch (i.op()) {
     case HloOp::kAdd:
     case HloOp::kSubtract:
-    case HloOp::kMultiply:
-      return IsFloat(i.shape().dtype()) ? Latency::kArithmetic : Latency::kOther;
+    case HloOp::kMultiply: return IsFloat(i.shape().dtype()) ? latency.arithmetic : latency.other;
     case HloOp::kDivide:
     case HloOp::kRemainder:
     case HloOp::kSqrt:
-    case HloOp::kRsqrt: return Latency::kDivision;
-    default: return Latency::kOther;
+    case HloOp::kRsqrt: return latency.division;
+    default: return latency.other;
   }
 }
 
 // Cycles from the state to the value, along the longest path.
 double DepthOf(const Instruction& i, std::unordered_map<const Instruction*, double>& known,
-               const std::unordered_map<const Instruction*, const Instruction*>& arguments) {
+               const std::unordered_map<const Instruction*, const Instruction*>& arguments,
+               const program::OpLatency& latency) {
   auto it = known.find(&i);
   if (it != known.end()) return it->second;
   double most = 0;
   auto follow = [&](const Instruction& from) {
-    most = std::max(most, DepthOf(from, known, arguments));
+    most = std::max(most, DepthOf(from, known, arguments, latency));
   };
   auto argument = arguments.find(&i);
   if (argument != arguments.end()) {
@@ -176,7 +175,7 @@ double DepthOf(const Instruction& i, std::unordered_map<const Instruction*, doub
     follow(*i.operand(0)->attrs<hlo::FusionAttrs>().calls->root()->operand(i.tuple_index()));
   } else if (i.op() != HloOp::kGetTupleElement) {
     for (const Instruction* operand : i.operands()) follow(*operand);
-    most += LatencyOf(i);
+    most += LatencyOf(i, latency);
   }
   return known[&i] = most;
 }
@@ -196,7 +195,8 @@ program::Rounds RoundsOf(const Instruction& loop, const ElementwiseBody& found, 
   std::unordered_map<const Instruction*, double> known;
   const Instruction& root = *loop.attrs<hlo::WhileAttrs>().body->root();
   for (int64_t k : found.arrays) {
-    rounds.latency = std::max(rounds.latency, DepthOf(*root.operand(k), known, found.arguments()));
+    rounds.latency = std::max(rounds.latency,
+                              DepthOf(*root.operand(k), known, found.arguments(), target.latency));
   }
   auto vectors_of = [&](const Instruction& i) {
     return i.shape().elements() != elements ? 0 : IsComplex(i.shape().dtype()) ? 2 : 1;

@@ -19,6 +19,8 @@ using HloOp = hlo::Op;
 
 namespace {
 
+// Rows that are worth shuffles in each round of a loop: fewer stay in registers as they are.
+constexpr int64_t kRowsInLoop = program::CodeBounds::kShortLoop;
 // Operations of a row, all in one block.
 constexpr size_t kMaxRowCode = program::CodeBounds::kCopies * program::CodeBounds::kLargeBody;
 
@@ -199,9 +201,11 @@ Decision MatchInterleaved(Subject& subject) {
   const KernelBody& body = subject.body();
   if (!body.outputs[0].inside->shape().IsArray()) return Refuse("the results are a tuple");
   if (subject.shape().flat) return Refuse("elements can be taken as they lie");
-  if (subject.cx.serial) return Refuse("it is inside of a loop on one thread");
   const Dims& dims = subject.shape().dims;
   if (dims.size() < 2) return Refuse("the result has one dimension");
+  if (subject.cx.serial && dims[dims.size() - 2] < kRowsInLoop) {
+    return Refuse("there are few rows, inside of a loop on one thread");
+  }
   // Four elements that lie together are a vector of their own.
   int64_t most = body.outputs[0].inside->op() == HloOp::kConcatenate ? 16 : 3;
   if (dims.back() < 2 || dims.back() > most) return Refuse("the minor dimension is not short");

@@ -17,7 +17,9 @@ Decision MatchDotAlongColumns(Subject& subject) {
   const Instruction& dot = subject.instruction;
   if (!subject.dot()) return Refuse("the product is not in canonical form");
   const DotSizes& s = *subject.dot();
-  if (!IsInlineDot(subject.cx, dot, s)) return Refuse("there are enough products for the library");
+  if (!IsInlineDot(subject.cx, dot, s) && !IsInRegisterBlocks(subject.cx, dot, s)) {
+    return Refuse("there are enough products for the library");
+  }
   if (!IsComputedInOneFloat(dot)) return Refuse("it is not computed in f32 or f64 throughout");
   if (s.trans_b) return Refuse("rows of the right side do not lie along the result's");
   if (s.n < program::TargetFacts::kUsualLanes || s.m * s.n * s.k < kStraightProducts)

@@ -99,6 +99,9 @@ class Fuser {
   static bool CodeFits(const hlo::Instruction& i, const FusionGroup& group);
   bool MayEnter(const hlo::Instruction& i, const FusionGroup& group) const;
   bool CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const;
+  bool EndsWithinLanes(const hlo::Instruction& i) const;
+  // Lanes run along several dimensions: ends of rows are no ends of loops.
+  static bool RunsOverRows(const RowSpace& space) { return space.wide.size() > space.kept + 1; }
   int RepeatDepth(const hlo::Instruction& i) const;
   static int LargeOperands(const hlo::Instruction& i);
   void NoteStep(const hlo::Instruction& i) const;

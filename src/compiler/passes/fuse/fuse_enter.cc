@@ -96,6 +96,9 @@ bool Fuser::EnterRows(Instruction& i, int32_t g) {
 }
 
 bool Fuser::CanWorkOnRows(const FusionGroup& group, const RowSpace& space) const {
+  bool ends =
+      std::ranges::any_of(group.members, [&](const Instruction* m) { return EndsWithinLanes(*m); });
+  if (ends && RunsOverRows(space)) return false;
   if (group.kind == GroupKind::kRow) return group.space == space;
   if (group.kind == GroupKind::kReduce) {
     return !space.IsShort() && IsRowReduce(*group.root, space);
@@ -125,6 +128,7 @@ bool Fuser::TryOutput(Instruction& i, int32_t g, bool wanted) {
   double elements = static_cast<double>(i.shape().elements());
   if (group.kind == GroupKind::kRow) {
     if (!group.space.IsWide(i.shape()) && !group.space.IsNarrow(i.shape())) return false;
+    if (EndsWithinLanes(i) && RunsOverRows(group.space)) return false;
   } else if (group.kind != GroupKind::kLoop || group.root->shape().dims() != i.shape().dims()) {
     return false;
   }

@@ -258,6 +258,13 @@ int64_t ShortestRun(const Instruction& concatenate) {
 
 }  // namespace
 
+// A concatenation of runs that end within vectors.
+bool Fuser::EndsWithinLanes(const Instruction& i) const {
+  return i.op() == Op::kConcatenate && !on_gpu_ &&
+         i.shape().elements() > program::CodeBounds::kShortLoop &&
+         ShortestRun(i) < program::TargetFacts::kUsualLanes;
+}
+
 // Whether the group may compute it, at most `limit` times an element.
 bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   const FusionGroup& group = groups_[static_cast<size_t>(g)];
@@ -268,8 +275,8 @@ bool Fuser::Fits(const Instruction& i, int32_t g, double limit) const {
   }
   // Lanes that reach over the ends of runs are gathered, and of levels of pairs (butterflies) twice
   // as many at each level.
-  if (i.op() == Op::kConcatenate && !on_gpu_ && elements > program::CodeBounds::kShortLoop &&
-      SitesIn(group, i).size() > 1 && ShortestRun(i) < program::TargetFacts::kUsualLanes) {
+  if (EndsWithinLanes(i) && (SitesIn(group, i).size() > 1 ||
+                             (group.kind == GroupKind::kRow && RunsOverRows(group.space)))) {
     return false;
   }
   // Among short rows it would be taken for one of them.

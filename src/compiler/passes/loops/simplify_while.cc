@@ -78,7 +78,9 @@ class LoopSimplifier {
       changed = true;
     }
     if (IsOwned(*loop)) {  // a copy for others would have to be made first
-      if (TRY(SliceKnownGathers(*loop->body))) changed = true;
+      KnownIntegers known;
+      known.KnowInvariants(*loop);
+      if (TRY(SliceKnownGathers(*loop->body, std::move(known)))) changed = true;
       if (std::optional<Loop> hoisted = TRY(HoistInvariants(*loop, trips, effects_, target_))) {
         loop = hoisted;
         changed = true;

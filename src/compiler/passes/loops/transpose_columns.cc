@@ -1,6 +1,9 @@
-// Layout of loop invariants: of an array whose columns a loop reads, one an iteration, a transposed
-// copy is made before the loop, in which they are rows. Elements of a column lie far from each
-// other and are gathered one by one; those of a row are loaded by vectors.
+// Layout of loop invariants (of carried arrays: transpose_carried.cc): of an array whose columns a
+// loop reads, one an iteration, a transposed copy is made before the loop, in which they are rows.
+// Elements of a column lie far from each other and are gathered one by one; those of a row are
+// loaded by vectors.
+#include "compiler/passes/loops/transpose_columns.h"
+
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -25,17 +28,12 @@ using hlo::Instruction;
 using hlo::Ints;
 using hlo::Op;
 
-constexpr int64_t kLongColumn = 2 * program::TargetFacts::kUsualLanes;
-
 // One element along the last dimension, all of the others, at a place that changes.
 bool IsColumn(const Instruction& i, const Instruction& array) {
   if (i.op() != Op::kDynamicSlice || i.operand(0) != &array || !IsStaticallyShaped(i)) return false;
   if (HasControlDependencies(i) || i.sharding() != nullptr) return false;
-  const Shape &part = i.shape(), &whole = array.shape();
-  for (int64_t d = 0; d + 1 < whole.rank(); ++d) {
-    if (part.dim(d) != whole.dim(d)) return false;
-  }
-  return part.dim(whole.rank() - 1) == 1 && !IntegerValue(*i.operand(whole.rank()));
+  const int64_t rank = array.shape().rank();
+  return LeadingOfColumn(i.shape(), array.shape()) == rank - 1 && !IntegerValue(*i.operand(rank));
 }
 
 // Reads of columns of element k of the state.
@@ -62,21 +60,6 @@ bool Pays(const Loop& loop, int64_t k, int64_t trips, const program::TargetInfo&
          shape.ByteSize() <= target.memory_bytes / kHoistedPartOfMemory;
 }
 
-// The column as a row of the transposed array, in the dimensions that it had.
-Status ReadRow(Instruction* column, Instruction* rows) {
-  Builder b(*column->parent(), column, column);
-  const int64_t rank = column->shape().rank();
-  std::vector<Instruction*> operands = {rows, column->operand(rank)};
-  hlo::DynamicSliceAttrs attrs{.dynamic_slice_sizes = {1}};
-  for (int64_t d = 0; d + 1 < rank; ++d) {
-    operands.push_back(column->operand(1 + d));
-    attrs.dynamic_slice_sizes.push_back(column->shape().dim(d));
-  }
-  Instruction* row = TRY(b.Add(Op::kDynamicSlice, operands, std::move(attrs)));
-  hlo::ReplaceInstruction(column, TRY(b.Reshape(row, column->shape().dims())));
-  return {};
-}
-
 Result<Loop> TransposeElement(const Loop& loop, int64_t k, std::span<Instruction* const> columns) {
   Builder before(*loop.op->parent(), loop.op, loop.op);
   Ints order = {loop.op->shape().tuple_element(k).rank() - 1}, all;
@@ -86,11 +69,13 @@ Result<Loop> TransposeElement(const Loop& loop, int64_t k, std::span<Instruction
   Loop with = TRY(RebuildLoop(loop, all, std::span(&transposed, 1)));
   Builder b(*with.body, with.body_state->next(), columns[0]);
   Instruction* rows = TRY(b.GetTupleElement(with.body_state, with.size() - 1));
-  for (Instruction* column : columns) TRY(ReadRow(column, rows));
+  for (Instruction* column : columns)
+    TRY(ReadColumnAsRow(column, rows, column->shape().rank() - 1));
   return with;
 }
 
-Result<bool> TransposeColumnsIn(Instruction* op, const program::TargetInfo& target) {
+Result<bool> TransposeColumnsIn(Instruction* op, std::span<Instruction* const> around,
+                                const program::TargetInfo& target) {
   std::optional<Loop> loop = FindLoop(op);
   std::optional<int64_t> trips = TripCount(*op);
   if (!loop || !trips) return false;
@@ -102,6 +87,13 @@ Result<bool> TransposeColumnsIn(Instruction* op, const program::TargetInfo& targ
     loop = TRY(TransposeElement(*loop, k, columns));
     changed = true;
   }
+  for (int64_t k = 0, end = loop->size(); k < end; ++k) {
+    std::optional<Loop> transposed = TRY(TransposeCarried(*loop, k, *trips, around, target));
+    if (!transposed) continue;
+    loop = transposed;
+    changed = true;
+    --k, --end;  // the next one has its number, this one is the last
+  }
   return changed;
 }
 
@@ -111,7 +103,11 @@ Result<bool> TransposeColumns(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
   if (context.target.LaneBits() == 0) return false;
   bool changed = false;
-  for (Instruction* op : OwnLoops(module)) changed |= TRY(TransposeColumnsIn(op, context.target));
+  std::vector<Instruction*> loops = OwnLoops(module);  // the innermost first
+  for (size_t n = 0; n < loops.size(); ++n) {
+    std::span<Instruction* const> around = std::span(loops).subspan(n + 1);
+    changed |= TRY(TransposeColumnsIn(loops[n], around, context.target));
+  }
   return changed;
 }
 

@@ -21,13 +21,15 @@ using hlo::Op;
 
 constexpr int64_t kDepth = program::WorkBounds::kTree;  // of masks and values, both operands
 
-// The iota that an array of the loop's body is, directly or handed through; null: it is another.
-const Instruction* IotaBehind(const Loop& loop, const Instruction* i) {
+// The dimension along which an array of the loop's body counts: an iota, directly or handed
+// through.
+std::optional<int64_t> CountedDimension(const Loop& loop, const Instruction* i) {
   if (i->op() == Op::kGetTupleElement && i->operand(0) == loop.body_state) {
     int64_t k = i->tuple_index();
     i = loop.IsInvariant(k) ? loop.Init(k) : nullptr;
   }
-  return i != nullptr && i->op() == Op::kIota ? i : nullptr;
+  if (i == nullptr || i->op() != Op::kIota) return std::nullopt;
+  return i->attrs<hlo::IotaAttrs>().iota_dimension;
 }
 
 // Where a mask holds: at one index of some dimensions, and there where other masks do.
@@ -49,18 +51,26 @@ std::optional<Point::At> IndexOf(const Loop& loop, const Instruction& compare, D
     inner->dim = compare.attrs<hlo::BroadcastAttrs>().dimensions[static_cast<size_t>(inner->dim)];
     return inner;
   }
+  if (compare.op() == Op::kReshape) {
+    const Instruction& mask = *compare.operand(0);
+    std::optional<Point::At> inner = IndexOf(loop, mask, says);
+    if (!inner) return std::nullopt;
+    std::optional<int64_t> dim =
+        DimAfterReshape(mask.shape().dims(), compare.shape().dims(), inner->dim);
+    return dim ? std::optional(Point::At{*dim, inner->index}) : std::nullopt;
+  }
   if (compare.op() != Op::kCompare) return std::nullopt;
   if (compare.attrs<hlo::CompareAttrs>().direction != says) return std::nullopt;
   for (int64_t k : {0, 1}) {
-    const Instruction* iota = IotaBehind(loop, compare.operand(k));
+    const Shape& counted = compare.operand(k)->shape();
+    std::optional<int64_t> dim = CountedDimension(loop, compare.operand(k));
     Instruction* index = FillScalar(*compare.operand(1 - k));
-    if (iota == nullptr || index == nullptr) continue;
-    DType dtype = iota->shape().dtype();
-    int64_t dim = iota->attrs<hlo::IotaAttrs>().iota_dimension;
+    if (!dim || index == nullptr) continue;
+    DType dtype = counted.dtype();
     // Narrower numbers may wrap, and stand for several indices.
     bool wide = dtype == DType::kS32 || dtype == DType::kS64 || dtype == DType::kU32;
-    if (!wide || iota->shape().dim(dim) > std::numeric_limits<int32_t>::max()) continue;
-    return Point::At{dim, index};
+    if (!wide || counted.dim(*dim) > std::numeric_limits<int32_t>::max()) continue;
+    return Point::At{*dim, index};
   }
   return std::nullopt;
 }

@@ -149,8 +149,17 @@ std::optional<Literal> KnownIntegers::Compute(const Instruction& i) {
   return *std::move(value);
 }
 
-Result<bool> SliceKnownGathers(hlo::Computation& computation) {
-  KnownIntegers known;
+void KnownIntegers::KnowInvariants(const Loop& loop) {
+  for (const Instruction* i : loop.body_state->users()) {
+    const int64_t k = i->tuple_index();
+    const Instruction* init = loop.IsInvariant(k) ? loop.Init(k) : nullptr;
+    if (init == nullptr || !init->IsConstant() || !init->shape().IsArray()) continue;
+    DType dtype = init->shape().dtype();
+    if (IsInteger(dtype) || dtype == DType::kPred) known_[i] = Of(*init);
+  }
+}
+
+Result<bool> SliceKnownGathers(hlo::Computation& computation, KnownIntegers known) {
   bool changed = false;
   for (Instruction* i : computation.Snapshot()) {
     if (i->op() == Op::kGather) changed |= TRY(SliceKnownGather(i, known));

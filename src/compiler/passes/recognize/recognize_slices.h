@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/literal.h"
+#include "compiler/passes/loops/loop_state.h"
 #include "hlo/computation.h"
 
 namespace weft::compiler {
@@ -16,6 +17,8 @@ class KnownIntegers {
  public:
   // Nullopt: something else is read, or there are too many elements.
   std::optional<Literal> Of(const hlo::Instruction& i);
+  // Constants that a loop hands to its body, too large to be written out in it.
+  void KnowInvariants(const Loop& loop);
 
  private:
   std::optional<Literal> Compute(const hlo::Instruction& i);
@@ -27,6 +30,6 @@ class KnownIntegers {
 
 // Gathers of a computation whose known places are a few runs become slices, joined; whether there
 // were any.
-Result<bool> SliceKnownGathers(hlo::Computation& computation);
+Result<bool> SliceKnownGathers(hlo::Computation& computation, KnownIntegers known = {});
 
 }  // namespace weft::compiler

@@ -107,6 +107,38 @@ bool AbsorbTranspose(ProductSide& side) {
   return true;
 }
 
+// dot(x, y) = transpose(dot(y, x)), which pays where both operands lie the other way round (x by
+// its contracted dimension first, y by it last) and only products read the result, which take the
+// transpose in. What an einsum of three operands makes is of this form.
+bool IsDotOfTransposed(const Instruction& i, const ProductSide& lhs, const ProductSide& rhs) {
+  const int64_t batch = std::ssize(lhs.batch), rank = batch + 2;
+  if (std::ssize(lhs.contracting) != 1 || lhs.contracting[0] != batch) return false;
+  if (rhs.contracting.size() != 1 || rhs.contracting[0] != batch + 1) return false;
+  if (lhs.value->shape().rank() != rank || rhs.value->shape().rank() != rank) return false;
+  for (int64_t d = 0; d < batch; ++d) {
+    if (lhs.batch[static_cast<size_t>(d)] != d || rhs.batch[static_cast<size_t>(d)] != d) {
+      return false;
+    }
+  }
+  return !i.IsRoot() && !i.users().empty() &&
+         std::ranges::all_of(i.users(), [](const Instruction* user) {
+           return user->op() == Op::kDot && IsStaticArray(*user);
+         });
+}
+
+Result<Instruction*> TransposedDot(Instruction& i, const ProductSide& lhs, const ProductSide& rhs,
+                                   Builder& b) {
+  DotAttrs attrs = i.attrs<DotAttrs>();
+  if (attrs.operand_precision.size() == 2) {
+    std::swap(attrs.operand_precision[0], attrs.operand_precision[1]);
+  }
+  Instruction* dot = TRY(DotWith(b, attrs, rhs, lhs, i.shape().dtype()));
+  Ints order;
+  for (int64_t d = 0; d < i.shape().rank(); ++d) order.push_back(d);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return b.Transpose(dot, order);
+}
+
 // The side without contracted dimensions of size 1.
 Result<ProductSide> WithoutSingles(Builder& b, const ProductSide& side) {
   const Shape& shape = side.value->shape();
@@ -141,6 +173,9 @@ Result<Instruction*> SimplifyDots(Instruction& i, Builder& b) {
   bool absorbed = AbsorbTranspose(lhs);
   absorbed |= AbsorbTranspose(rhs);
   if (absorbed) return DotWith(b, attrs, lhs, rhs, i.shape().dtype());
+  if (attrs.algorithm == hlo::DotAlgorithm::kUnset && IsDotOfTransposed(i, lhs, rhs)) {
+    return TransposedDot(i, lhs, rhs, b);
+  }
   bool has_single = std::any_of(lhs.contracting.begin(), lhs.contracting.end(),
                                 [&](int64_t d) { return lhs.value->shape().dim(d) == 1; });
   if (!has_single) return nullptr;

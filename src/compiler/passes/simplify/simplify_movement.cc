@@ -46,6 +46,24 @@ Result<Instruction*> ReshapeOfBroadcast(Instruction& i, Builder& b) {
   return b.Broadcast(x, WithoutLayoutOf(i.shape()), std::move(dims));
 }
 
+// reshape(iota) = iota, when the dimension that it counts along stays one: for masks, which loops
+// may get as state. Elsewhere a constant is sooner read than counted again.
+Result<Instruction*> ReshapeOfIota(Instruction& i, Builder& b) {
+  Instruction& iota = *i.operand(0);
+  if (iota.op() != Op::kIota || !IsInteger(i.shape().dtype()) || i.shape().elements() == 0 ||
+      i.IsRoot()) {
+    return nullptr;
+  }
+  bool masks = std::ranges::all_of(i.users(), [](const Instruction* user) {
+    return user->op() == Op::kCompare || user->op() == Op::kTuple;
+  });
+  std::optional<int64_t> along = DimAfterReshape(iota.shape().dims(), i.shape().dims(),
+                                                 iota.attrs<hlo::IotaAttrs>().iota_dimension);
+  if (!masks || !along) return nullptr;
+  Shape shape = WithoutLayoutOf(i.shape());
+  return b.Add(Op::kIota, {}, hlo::IotaAttrs{.iota_dimension = *along}, &shape);
+}
+
 // transpose = reshape, when dimensions of more than one element stay in order
 Result<Instruction*> TransposeAsReshape(Instruction& i, Builder& b) {
   int64_t last = -1;
@@ -165,7 +183,10 @@ Result<Instruction*> SimplifyMovement(Instruction& i, Builder& b) {
     if (!IsStaticArray(*operand) || operand->shape().dtype() != i.shape().dtype()) return nullptr;
   }
   switch (i.op()) {
-    case Op::kReshape: return ReshapeOfBroadcast(i, b);
+    case Op::kReshape: {
+      if (Instruction* iota = TRY(ReshapeOfIota(i, b))) return iota;
+      return ReshapeOfBroadcast(i, b);
+    }
     case Op::kTranspose: {
       if (Instruction* reshaped = TRY(TransposeAsReshape(i, b))) return reshaped;
       return TransposeOfBroadcast(i, b);
