@@ -9,13 +9,14 @@ namespace weft::hlo {
 DeviceGroup::DeviceGroup(int64_t devices)
     : DeviceThreads(devices), receives_(static_cast<size_t>(devices)) {}
 
-Result<std::vector<Literal>> DeviceGroup::RunAll(
-    const std::function<Result<Literal>(int64_t)>& fn) {
+Result<std::vector<Literal>> DeviceGroup::RunAll(const std::function<Result<Literal>(int64_t)>& fn,
+                                                 int64_t threads) {
   std::vector<Literal> results(static_cast<size_t>(devices()));
-  TRY(RunThreads([&](int64_t device) -> Status {
+  auto run = [&](int64_t device) -> Status {
     results[static_cast<size_t>(device)] = TRY(fn(device));
     return {};
-  }));
+  };
+  TRY(RunThreads(run, nullptr, threads));
   return results;
 }
 

@@ -24,8 +24,10 @@ class DeviceGroup : private DeviceThreads {
 
   using DeviceThreads::devices;
 
-  // Runs fn(device) on all devices at once; their results, or the first error.
-  Result<std::vector<Literal>> RunAll(const std::function<Result<Literal>(int64_t)>& fn);
+  // Runs fn(device) on all devices at once; their results, or the first error. `threads`: so many
+  // of them, on which devices take turns; 0: one each, for what blocks in other ways than here too.
+  Result<std::vector<Literal>> RunAll(const std::function<Result<Literal>(int64_t)>& fn,
+                                      int64_t threads = 0);
 
   // Gives `value` and waits until all participants have given theirs; all of them, in the order of
   // `participants`. Devices meet by channel (or, without one, instruction) and by how often they
