@@ -153,7 +153,8 @@ line says. Cases of one file are separated by `// -----`.
 
   --bless        write what came out behind `// expect` instead of failing
   --filter S     only files with S in their path
-  --passes NAMES instead: whether `run` and `pass` cases give the same after these passes
+  --passes NAMES instead: whether `run` and `pass` cases give the same after these passes; of
+                 several lists (A,B;C), after each of them
   --native       instead: whether `run` cases with on=eval,cpu give the same as native code
   --device D     instead: the same on another device, and what render and lower cases for GPUs compute;
                  `gpu`, or `pretend` for its programs interpreted. Cases for several devices are left out

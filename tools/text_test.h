@@ -69,8 +69,8 @@ struct TestOutcome {
   std::string failure = {};                // empty: passed
   std::optional<std::string> actual = {};  // what `expect` should be, where it is not that
 };
-// With `passes`, names as in `weft opt --passes`: only whether `run` and `pass` cases give the
-// same results after them.
+// With `passes`, names as in `weft opt --passes`, several lists with semicolons between them: only
+// whether `run` and `pass` cases give the same results after each.
 TestOutcome RunCase(const TestCase& test, const std::string& passes = "");
 
 // Only `run` cases that say on=...,cpu: whether the device (null: the processor) gives what the

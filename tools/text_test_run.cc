@@ -261,33 +261,41 @@ TestOutcome RunRun(const TestCase& test) {
   return {StrCat("the results differ (- expected, + actual)\n", LineDiff(want, *text)), *text};
 }
 
-// Two runs, one of the module as it stands and one after the passes, give the same. Cases that do
-// not run are left out.
-TestOutcome RunThroughPasses(const TestCase& test, const std::string& names) {
+// The case's module through passes, evaluated.
+Result<std::string> RunThrough(const TestCase& test, const RunSettings& settings,
+                               std::string_view passes) {
+  std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(test.body));
+  TRY(hlo::Verify(*module));
+  if (settings.options.devices > 1 && module->config().replica_count == 1) {
+    int64_t partitions = std::max<int64_t>(module->config().num_partitions, 1);
+    module->config().replica_count = settings.options.devices / partitions;
+  }
+  auto found = TRY(compiler::FindPasses(passes));
+  TRY(compiler::RunPasses(*module, found, compiler::CompileOptions()));
+  return FormatResults(TRY(RunInput(Input(std::move(module)), settings.options)));
+}
+
+// What the module gives as it stands, and after each of the lists of passes, is the same. Cases
+// that do not run are left out.
+TestOutcome RunThroughPasses(const TestCase& test, const std::string& lists) {
   Result<RunSettings> settings = test.kind == "run" ? ReadSettings(test) : PassSettings(test);
   if (!settings) return {settings.error().message()};
   Result<std::unique_ptr<hlo::Module>> original = hlo::ParseModule(test.body);
   if (!original) return {};
   settings->options.inputs_of = original->get();
-  auto run = [&](std::string_view through) -> Result<std::string> {
-    std::unique_ptr<hlo::Module> module = TRY(hlo::ParseModule(test.body));
-    TRY(hlo::Verify(*module));
-    if (settings->options.devices > 1 && module->config().replica_count == 1) {
-      int64_t partitions = std::max<int64_t>(module->config().num_partitions, 1);
-      module->config().replica_count = settings->options.devices / partitions;
-    }
-    auto passes = TRY(compiler::FindPasses(through));
-    TRY(compiler::RunPasses(*module, passes, compiler::CompileOptions()));
-    return FormatResults(TRY(RunInput(Input(std::move(module)), settings->options)));
-  };
-  Result<std::string> want = run("");
+  Result<std::string> want = RunThrough(test, *settings, "");
   if (!want) return {};
-  Result<std::string> got = run(names);
-  if (!got) return {StrCat("after the passes: ", got.error().ToString("line"))};
-  if (ResultKey(*want) == ResultKey(*got)) return {};
-  Result<std::string> what = CompareValues(*want, *got, NativeTolerance(*settings));
-  if (what && what->empty()) return {};
-  return {what ? *what : what.error().message()};
+  for (size_t at = 0, end = 0; at < lists.size(); at = end + 1) {
+    end = std::min(lists.find(';', at), lists.size());
+    std::string_view passes = std::string_view(lists).substr(at, end - at);
+    Result<std::string> got = RunThrough(test, *settings, passes);
+    if (!got) return {StrCat("after ", passes, ": ", got.error().ToString("line"))};
+    if (ResultKey(*want) == ResultKey(*got)) continue;
+    Result<std::string> what = CompareValues(*want, *got, NativeTolerance(*settings));
+    if (what && what->empty()) continue;
+    return {StrCat("after ", passes, ": ", what ? *what : what.error().message())};
+  }
+  return {};
 }
 
 TestOutcome RunProgram(const TestCase& test) {

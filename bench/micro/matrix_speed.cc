@@ -76,7 +76,7 @@ void MeasureProducts(const Peaks& peaks, int threads, bool quick) {
         Kind{DType::kBF16, DType::kF32, PeakOfBf16()},
         Kind{DType::kBF16, DType::kBF16, PeakOfBf16()},
         Kind{DType::kS8, DType::kS32, PeakOfInt8()}}) {
-    for (int64_t n : {256, 512, 1024, 2048, 4096}) {
+    for (int64_t n : {128, 256, 512, 1024, 2048, 4096}) {
       if (quick && n < 1024) continue;
       if (n == 4096 && in != DType::kBF16 && in != DType::kS8) continue;
       cases.push_back({in, out, n, n, n, false, peak});

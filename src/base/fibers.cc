@@ -7,6 +7,7 @@
 #include "base/cancel_flag.h"
 #include "base/check.h"
 #include "base/doing.h"
+#include "base/stack.h"
 #include "base/stack_switch.h"
 
 // Sanitizers are told of stacks that they did not make.
@@ -120,6 +121,7 @@ void Fibers::SwitchTo(Fiber& from, Fiber& to) {
   entering = this;
   Doing::Helping keep(Doing::Top());
   CancelFlag flag(CancelFlag::current());  // back here, the thread's flag is this fiber's again
+  const uintptr_t stack_end = StackEnd();
 #ifdef WEFT_FIBERS_TSAN
   if (from.tsan == nullptr) from.tsan = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(to.tsan, 0);
@@ -131,6 +133,7 @@ void Fibers::SwitchTo(Fiber& from, Fiber& to) {
 #ifdef WEFT_FIBERS_ASAN
   __sanitizer_finish_switch_fiber(from.fake, nullptr, nullptr);
 #endif
+  SetStackEnd(stack_end);
 }
 
 void Fibers::Sleep(const std::atomic<uint32_t>& news, uint32_t seen) {
@@ -169,6 +172,7 @@ void Fibers::Enter() {
   size_t* size = bottom != nullptr ? &all.caller_->size : nullptr;
   __sanitizer_finish_switch_fiber(nullptr, bottom, size);
 #endif
+  SetStackEnd(reinterpret_cast<uintptr_t>(me.stack) + kFiberGuardBytes);
   all.RunOne(me);
   all.SwitchTo(me, *all.NextReady(me.place));
 }

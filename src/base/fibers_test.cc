@@ -7,6 +7,7 @@
 #include "base/cancel_flag.h"
 #include "base/doing.h"
 #include "base/float_mode.h"
+#include "base/stack.h"
 
 namespace weft {
 namespace {
@@ -92,6 +93,26 @@ TEST(Fibers, EachHasItsCancelFlag) {
     }
   });
   EXPECT_EQ(CancelFlag::current(), nullptr);
+}
+
+// What nests too deep is seen on the piece's stack, which is not the thread's.
+int DepthOfStack() {
+  return IsStackShort() ? 0 : 1 + DepthOfStack();
+}
+
+TEST(Fibers, EachKnowsTheEndOfItsStack) {
+  const int64_t pieces[] = {0, 1};
+  const uintptr_t end = StackEnd();
+  Fibers fibers(pieces);
+  uintptr_t ends[2] = {};
+  fibers.Run([&](int64_t piece) {
+    ends[piece] = StackEnd();
+    fibers.Yield();
+    EXPECT_EQ(StackEnd(), ends[piece]);
+    EXPECT_GT(DepthOfStack(), 1000);
+  });
+  EXPECT_NE(ends[0], ends[1]);
+  EXPECT_EQ(StackEnd(), end);
 }
 
 }  // namespace

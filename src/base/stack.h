@@ -12,4 +12,9 @@ inline constexpr int kMaxProgramNesting = 1024;
 // Whether little is left of this thread's stack: another level of something that nests may not fit.
 bool IsStackShort();
 
+// The lowest address of the stack that this thread runs on, for threads that change over to others
+// (fibers.h).
+uintptr_t StackEnd();
+void SetStackEnd(uintptr_t end);
+
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/float_mode.h"
+#include "base/thread_pool.h"
 #include "hlo/evaluate/device_group.h"
 
 namespace weft::hlo {
@@ -97,7 +98,7 @@ Result<std::vector<Literal>> Evaluator::RunOnDevices(std::span<std::vector<Liter
   for (const std::vector<Literal>& of_device : arguments) TRY(CheckArguments(of_device));
   FloatMode mode(options_.flush_subnormals);
   DeviceGroup group(devices);
-  return group.RunAll([&](int64_t device) -> Result<Literal> {
+  auto run = [&](int64_t device) -> Result<Literal> {
     std::unique_ptr<EvalFrames> frames = TakeFrames();
     EvalContext context(module_, options_, plans_, *frames);
     context.SetDevice(&group, device / partitions, device % partitions, replicas, partitions);
@@ -105,7 +106,9 @@ Result<std::vector<Literal>> Evaluator::RunOnDevices(std::span<std::vector<Liter
     Result<Literal> result = context.Call(*module_.entry(), arguments[static_cast<size_t>(device)]);
     GiveFrames(std::move(frames));
     return result;
-  });
+  };
+  // Custom calls may block in ways of their own.
+  return group.RunAll(run, options_.custom_call == nullptr ? DefaultPool().threads() : 0);
 }
 
 Result<Literal> Evaluate(const Module& module, std::span<const Literal> arguments,

@@ -186,14 +186,15 @@ def test_many_random_loops(passes, tmp_path):
 
 
 def test_loops_of_all_kinds(tmp_path):
-    """test/schedule/loops.py: the same results on 4 devices before and after; attributes, control edges and channels are there afterwards."""
+    """test/schedule/loops.py: the same results on 4 and 8 devices before and after; attributes, control edges and channels are there afterwards."""
     sys.path.insert(0, str(ROOT / "test/schedule"))
     import loops
 
-    for passes in ["", *loops.PASSES]:
-        assert loops.failures(range(25), passes, tmp_path) is None, passes
-    path = tmp_path / "loop.hlo"
+    path = tmp_path / "loops.hlo"
+    for devices, count in (4, 25), (8, 10):
+        loops.write_loops(path, range(count), devices)
+        assert loops.failures(path, loops.PASSES) is None, devices
     for seed in (2, 54):
-        path.write_text(loops.random_loops(seed))
+        loops.write_loops(path, [seed], 4)
         for passes in loops.PASSES:
             assert loops.lost(path, passes)[0] is None, (seed, passes)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Random loops with collectives: passes that move collectives across iterations leave results, attributes and control edges as they were.
 
-    loops.py [--loops N] [--seed K] [--passes A;B,C;...] [--facts N]
+    loops.py [--loops N] [--seed K] [--devices 4|8] [--passes A;B,C;...] [--facts N]
 
 A loop counts up or down, by one or more, and holds any number of collectives of any kind: of weights that are read row by row (carried backward), in front of
 rows that are written (forward, sunk), on sums that are carried on, on what the iteration before sent. Between them stand formatting ops, barriers, control
-edges, scheduling groups, a loop within the loop, a branch or a call. Every module is evaluated on 4 devices, then run through each list of passes and compared;
+edges, scheduling groups, a loop within the loop, a branch or a call. Every module is evaluated on 4 or 8 devices, then run through each list of passes and compared;
 of the first --facts also what a pass has to leave: keys of frontend attributes, control edges, channels that are apart.
 """
 
@@ -23,8 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEFT = pathlib.Path(os.environ.get("WEFT_BUILD_DIR", ROOT / "build")).resolve() / "weft"
 PASSES = ["pipeline-collectives", "sink-all-reduces", "sink-collectives", "double-buffer-loops", "unroll-collective-loops",
           "sink-collectives,simplify-while,sink-all-reduces,pipeline-collectives,simplify-while,double-buffer-loops,make-collectives-async"]  # fmt: skip
-HEADER = "// test: run devices=4 inputs=random tolerance=1e-4\n// tolerance: sums over devices and rounds in another order\n"
-GROUPS = ["{{0,1,2,3}}", "{{0,1},{2,3}}", "{{0,2},{1,3}}", "{{3,2,1,0}}"]
+HEADER = "// test: run devices=%d inputs=random tolerance=1e-4\n// tolerance: sums over devices and rounds in another order\n"
+GROUPS = {4: ["{{0,1,2,3}}", "{{0,1},{2,3}}", "{{0,2},{1,3}}", "{{3,2,1,0}}"],
+          8: ["{{0,1,2,3,4,5,6,7}}", "{{0,1},{2,3},{4,5},{6,7}}", "{{0,2,4,6},{1,3,5,7}}", "{{7,6,5,4,3,2,1,0}}"]}  # fmt: skip
+PAIRS = {4: ["{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0}}", "{{3,2},{2,1},{1,0}}"],
+         8: ["{{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}}", "{{0,4},{4,0},{1,5},{5,1}}", "{{7,6},{6,5},{5,4},{4,3},{3,2},{2,1},{1,0}}"]}  # fmt: skip
 SUM = """sum { a = f64[] parameter(0)
   b = f64[] parameter(1)
   ROOT c = f64[] add(a, b) }
@@ -41,8 +44,8 @@ def text(dims):
 class Body:
     """One computation that is written: values by name with their dimensions, all of them f64, so that what a pass rounds elsewhere does not show."""
 
-    def __init__(self, rng, names, depth):
-        self.rng, self.names, self.depth = rng, names, depth
+    def __init__(self, module, depth):
+        self.rng, self.names, self.devices, self.depth = module.rng, module.names, module.devices, depth
         self.lines, self.values, self.made = [], [], []
         self.edges = []  # where a control edge may come from
 
@@ -66,7 +69,7 @@ class Body:
     def collective(self, value):
         """Any kind that the shape allows."""
         rng, (name, dims) = self.rng, value
-        groups = rng.choice(GROUPS)
+        groups = rng.choice(GROUPS[self.devices])
         size = len(groups.split("}")[0].split(","))
         attributes = f", channel_id={next(self.names)}, replica_groups={groups}, use_global_device_ids=true"
         if rng.random() < 0.1:
@@ -83,7 +86,7 @@ class Body:
             plain = attributes.replace(", use_global_device_ids=true", "")
             return self.add(dims, f"all-to-all({name})", f"{plain}, dimensions={{{d}}}", "t", True)
         if kind == "collective-permute":
-            pairs = rng.choice(["{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0}}", "{{3,2},{2,1},{1,0}}"])
+            pairs = rng.choice(PAIRS[self.devices])
             more = attributes.split(", replica_groups")[0] + f", source_target_pairs={pairs}"
             return self.add(dims, f"collective-permute({name})", more, "p", True)
         to_apply = rng.choice(["sum", "sum", "sum", "most"])
@@ -168,8 +171,8 @@ class Body:
 
 
 class Module:
-    def __init__(self, rng):
-        self.rng, self.names, self.computations = rng, iter(range(10, 10**9)), []
+    def __init__(self, rng, devices):
+        self.rng, self.devices, self.names, self.computations = rng, devices, iter(range(10, 10**9)), []
 
     def counter(self, trips):
         """Where it begins, the step, the bound and the comparison."""
@@ -221,7 +224,7 @@ class Module:
         shapes = [text(d) for _, d in elements]
         shape = f"({', '.join([*shapes[:at], 's32[]', *shapes[at:]])})"
         where = lambda k: k if k < at else k + 1  # noqa: E731
-        body = Body(rng, self.names, depth + 1)
+        body = Body(self, depth + 1)
         reads = []
         body.lines.append(f"state = {shape} parameter(0)")
         body.lines.append(f"i = s32[] get-tuple-element(state), index={at}")
@@ -311,7 +314,7 @@ class Module:
 
     def called(self, body, value):
         """The same behind a call, or in one branch of a conditional that all devices take alike."""
-        inside = Body(self.rng, self.names, 9)
+        inside = Body(self, 9)
         inside.lines.append(f"q = {text(value[1])} parameter(0)")
         inside.values.append(("q", value[1]))
         out = inside.shape_to(inside.chain(inside.collective(("q", value[1]))), [8])
@@ -327,7 +330,7 @@ class Module:
         return body.add(end[1], f"conditional({name}, {value[0]}, {value[0]})", f", true_computation=f{tag}, false_computation=h{tag}", "k", True)
 
     def write(self):
-        entry = Body(self.rng, self.names, 0)
+        entry = Body(self, 0)
         entry.lines += ["p0 = f64[8,8] parameter(0)", "p1 = f64[4,8] parameter(1)", "p2 = f64[8] parameter(2)"]
         entry.values += [("p0", [8, 8]), ("p1", [4, 8]), ("p2", [8])]
         out = self.loop(entry, entry.values, 0)
@@ -336,12 +339,12 @@ class Module:
         if self.rng.random() < 0.3:
             out.append(entry.chain(self.rng.choice(out)))
         entry.lines.append(f"ROOT end = ({', '.join(text(d) for _, d in out)}) tuple({', '.join(n for n, _ in out)})")
-        return "HloModule loops, num_partitions=4\n" + SUM + "".join(self.computations) + "ENTRY e { " + "\n  ".join(entry.lines) + " }\n"
+        return f"HloModule loops, num_partitions={self.devices}\n" + SUM + "".join(self.computations) + "ENTRY e { " + "\n  ".join(entry.lines) + " }\n"
 
 
-def random_loops(seed):
+def random_loops(seed, devices):
     """The text of a module."""
-    return Module(random.Random(f"loops {seed}")).write()
+    return Module(random.Random(f"loops {seed}"), devices).write()
 
 
 def weft(*arguments):
@@ -369,18 +372,25 @@ def lost(path, passes):
     return (f"channels that several collectives have: {', '.join(shared)}" if shared else None), before.stdout != after.stdout
 
 
-def failures(seeds, passes, folder):
-    """What differs on 4 devices, a line each; all in one process."""
-    path = folder / "loops.hlo"
-    path.write_text(HEADER + "// -----\n".join(random_loops(s) for s in seeds))
-    done = weft("test", *([f"--passes=separate-computations,{passes}"] if passes else []), path)
-    return done.stdout[-6000:] + done.stderr[-2000:] if done.returncode else None
+def write_loops(path, seeds, devices):
+    """All of them in one file."""
+    path.write_text(HEADER % devices + "// -----\n".join(random_loops(s, devices) for s in seeds))
+
+
+def failures(path, lists):
+    """What does not run as it is or differs after one of the lists of passes; all in one process."""
+    for arguments in [], ["--passes=" + ";".join(f"separate-computations,{passes}" for passes in lists)]:
+        done = weft("test", *arguments, path)
+        if done.returncode:
+            return done.stdout[-6000:] + done.stderr[-2000:]
+    return None
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--loops", type=int, default=1000)
     ap.add_argument("--seed", type=int, default=0)
+    ap.add_argument("--devices", type=int, default=4, choices=sorted(GROUPS))
     ap.add_argument("--facts", type=int, default=100, help="modules whose attributes, edges and channels are looked at")
     ap.add_argument("--passes", default=";".join(PASSES))
     a = ap.parse_args()
@@ -388,15 +398,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for first in range(a.seed, a.seed + a.loops, 250):
+            path = folder / "loops.hlo"
             seeds = range(first, min(first + 250, a.seed + a.loops))
-            for passes in ["", *a.passes.split(";")]:
-                found = failures(seeds, passes, folder)
-                if found:
-                    wrong += 1
-                    print(f"seeds from {first}, {passes or 'as they are'}: {found}", flush=True)
+            write_loops(path, seeds, a.devices)
+            if found := failures(path, a.passes.split(";")):
+                wrong += 1
+                print(f"seeds from {first}: {found}", flush=True)
         for seed in range(a.seed, a.seed + a.facts):
             path = folder / "loop.hlo"
-            path.write_text(random_loops(seed))
+            path.write_text(random_loops(seed, a.devices))
             for passes in a.passes.split(";"):
                 gone, is_changed = lost(path, passes)
                 changed[passes] += is_changed

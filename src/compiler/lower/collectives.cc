@@ -177,8 +177,8 @@ Status LowerAsyncDone(Subject& subject) {
 
 // The routine that sends or receives between devices; pairs as the op writes them.
 Result<std::vector<program::Attr>> ChannelAttrsOf(const Instruction& op, const Instruction& start) {
-  const auto& attrs = op.attrs<hlo::ChannelAttrs>();
-  std::vector<program::Attr> list = {{"channel", attrs.channel_id.value_or(0)}};
+  int64_t mailbox = hlo::MailboxOf(start, hlo::MessageChannels(*op.parent()->module()));
+  std::vector<program::Attr> list = {{"channel", mailbox}};
   if (const std::string* text = start.FrontendAttributeValue(hlo::kSendRecvPairs)) {
     std::vector<int64_t> pairs;
     for (const auto& pair : TRY(DevicePairs(start, *text))) {

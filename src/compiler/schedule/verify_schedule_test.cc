@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "compiler/schedule/scheduler.h"
 #include "hlo/text.h"
@@ -127,6 +128,115 @@ TEST(VerifySchedule, RefusesEveryMutation) {
     refuse(early, "overwritten in flight", order[start]);
   }
   EXPECT_GE(refused, 200);
+}
+
+// Values of any earlier ones: gathers, sums over devices, arithmetic, updates, custom calls that
+// overwrite what they are given; some wait for others by control dependences.
+std::string RandomModule(std::mt19937& rng, int count) {
+  auto below = [&](size_t n) { return static_cast<size_t>(rng() % n); };
+  std::string text = R"(HloModule m, num_partitions=8
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  v0 = f32[8] parameter(0)
+  zero = s32[] constant(0)
+  one = f32[1] constant({1})
+)";
+  for (int k = 1; k <= count; ++k) {
+    const std::string a = StrCat("v", below(static_cast<size_t>(k)));
+    const std::string b = StrCat("v", below(static_cast<size_t>(k)));
+    const bool waits = below(6) == 0 && b != "v0";
+    const std::string edge = waits ? StrCat(", control-predecessors={", b, "}") : "";
+    const std::string v = StrCat("  v", k, " = f32[8] "), s = StrCat("s", k);
+    switch (below(6)) {
+      case 0:
+        StrAppend(text, "  ", s, " = (f32[8], f32[64]) all-gather-start(", a,
+                  "), replica_groups={}, dimensions={0}", edge, "\n  g", k,
+                  " = f32[64] all-gather-done(", s, ")\n", v, "slice(g", k, "), slice={[0:8]}\n");
+        break;
+      case 1:
+        StrAppend(text, "  ", s, " = f32[8] all-reduce-start(", a,
+                  "), replica_groups={}, to_apply=sum", edge, "\n", v, "all-reduce-done(", s,
+                  ")\n");
+        break;
+      case 2: StrAppend(text, v, "dynamic-update-slice(", a, ", one, zero)", edge, "\n"); break;
+      case 3:
+        StrAppend(text, v, "custom-call(", a,
+                  "), custom_call_target=\"x\", output_to_operand_aliasing={{}: (0, {})}", edge,
+                  "\n");
+        break;
+      default: StrAppend(text, v, "add(", a, ", ", b, ")", edge, "\n");
+    }
+  }
+  return StrCat(text, "  ROOT r = f32[8] negate(v", count, ")\n}\n");
+}
+
+// By the definition: each once, what it needs before it, and between a start and its done nothing
+// that writes where the start reads; nobody reads what was overwritten.
+bool IsRight(const hlo::Computation& c, const Orders& order) {
+  auto at = [&](const Instruction* i) { return std::ranges::find(order, i) - order.begin(); };
+  if (std::ssize(order) != c.size()) return false;
+  for (const Instruction* i : c) {
+    if (std::ranges::count(order, i) != 1) return false;
+  }
+  auto writes = [](const Instruction* w, const Instruction* value) {
+    return (w->op() == hlo::Op::kDynamicUpdateSlice || w->op() == hlo::Op::kCustomCall) &&
+           w->operand(0) == value;
+  };
+  for (const Instruction* i : c) {
+    for (const Instruction* before : i->operands()) {
+      if (at(before) > at(i)) return false;
+    }
+    for (const Instruction* before : i->control_predecessors()) {
+      if (at(before) > at(i)) return false;
+    }
+    for (const Instruction* w : c) {
+      for (const Instruction* value : i->operands()) {
+        const bool is_gone = w->op() == hlo::Op::kCustomCall && !value->IsParameter();
+        if (w != i && writes(w, value) && is_gone && at(w) < at(i)) return false;
+        const bool in_flight = HasTrait(i->op(), hlo::kAsyncStart) && at(w) > at(i);
+        if (in_flight && writes(w, value) && at(w) < at(i->users()[0])) return false;
+      }
+    }
+  }
+  return true;
+}
+
+Orders Mutated(Orders order, std::mt19937& rng) {
+  auto any = [&] { return static_cast<int64_t>(rng() % order.size()); };
+  const int64_t a = any(), b = any();
+  switch (rng() % 6) {
+    case 0: order.erase(order.begin() + a); break;
+    case 1: order.insert(order.begin() + a, order[static_cast<size_t>(b)]); break;
+    case 2: order[static_cast<size_t>(a)] = order[static_cast<size_t>(b)]; break;
+    case 3: std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]); break;
+    case 4: std::reverse(order.begin() + std::min(a, b), order.begin() + std::max(a, b) + 1); break;
+    default: order = Moved(std::move(order), static_cast<size_t>(a), static_cast<size_t>(b));
+  }
+  return order;
+}
+
+// --gtest_random_seed=K for others.
+TEST(VerifySchedule, RandomMutations) {
+  std::mt19937 rng(static_cast<uint32_t>(testing::UnitTest::GetInstance()->random_seed()));
+  int refused = 0, taken = 0;
+  for (int round = 0; round < 40; ++round) {
+    auto module = hlo::ParseModule(RandomModule(rng, 5 + static_cast<int>(rng() % 25)));
+    ASSERT_TRUE(module) << module.error().ToString();
+    const hlo::Computation& c = *(*module)->entry();
+    for (int k = 0; k < 60; ++k) {
+      Orders order = Mutated(ListOf(**module), rng);
+      const bool is_right = IsRight(c, order);
+      Status status = VerifySchedule(c, order);
+      ASSERT_EQ(static_cast<bool>(status), is_right)
+          << (status ? "" : status.error().ToString()) << "\n"
+          << hlo::PrintModule(**module);
+      ++(is_right ? taken : refused);
+    }
+  }
+  EXPECT_GE(refused, 1000);
+  EXPECT_GE(taken, 20);
 }
 
 TEST(Scheduler, KeepsMeaningfulStructure) {

@@ -44,6 +44,12 @@ bool IsOfFewRows(const OneProduct& s, int64_t rows_of_tile) {
   return s.m <= (near ? 4 : 2) * rows_of_tile;
 }
 
+// Whether b is read from L2 for every tile of rows: that costs no more than packed panels, which
+// have to be made first. Of few columns packed panels are read by wider tiles.
+bool StaysInSecondCache(const OneProduct& s, int64_t cols_of_tile) {
+  return s.n >= 2 * cols_of_tile && s.k * s.n * ByteWidth(s.b_type) <= HostCaches().l2 / 4;
+}
+
 // The micro-kernel that takes bf16 or int8 as they are; null: they are widened.
 template <class T>
 const NarrowKernel* NarrowKernelFor(const OneProduct& s) {
@@ -95,7 +101,9 @@ Way WayOf(const OneProduct& s) {
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
   if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
   if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;
-  return IsOfFewRows(s, FindTileKernel<T>(s.n)->rows) ? Way::kFew : Way::kPacked;
+  const TileKernel<T>& kernel = *FindTileKernel<T>(s.n);
+  if (IsOfFewRows(s, kernel.rows)) return Way::kFew;
+  return StaysInSecondCache(s, kernel.cols) ? Way::kSmall : Way::kPacked;
 }
 
 // Whether the contraction is so long that MultiplyParts adds it up. Multiply sees to that itself,
@@ -291,7 +299,7 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(means, s) : MultiplyStream<T>(means, s));
       if (done) done(0, result_rows);
       return {};
-    case Way::kSmall: MultiplySmall<T>(*FindTileKernel<T>(s.n), s, done); return {};
+    case Way::kSmall: MultiplySmall<T>(means, *FindTileKernel<T>(s.n), s, done); return {};
     case Way::kFew:
       TRY(MultiplyFew<T>(means, *FindTileKernel<T>(s.n), s));
       if (done) done(0, result_rows);

@@ -79,9 +79,10 @@ int64_t StreamScratch(const OneProduct& s);
 // Whether it reads rows of b as they are, though they are of another type.
 template <class T>
 bool TakesNarrowStream(const OneProduct& s);
-// A small product: only a is packed, a few rows at a time.
+// A product whose b is small: only a is packed, a few rows at a time.
 template <class T>
-void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done);
+void MultiplySmall(const Means& means, const TileKernel<T>& kernel, const OneProduct& s,
+                   const RowsDone& done);
 // Few rows times a matrix: a is packed, b is read where it lies, some columns of it at a time.
 template <class T>
 Status MultiplyFew(const Means& means, const TileKernel<T>& kernel, const OneProduct& s);

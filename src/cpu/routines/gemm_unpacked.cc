@@ -98,14 +98,15 @@ Status MultiplySquares(const Means& means, const OneProduct& s) {
 }
 
 template <class T>
-void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsDone& done) {
+void MultiplySmallRows(const TileKernel<T>& kernel, const OneProduct& s, int64_t first, int64_t end,
+                       const RowsDone& done) {
   alignas(64) T panel[kSmallDepth * kMostRows];
   StridedPanels<T> left(s.a_type, s.a, s.as.row, s.as.col);
   const T* b = reinterpret_cast<const T*>(s.b);
   T* c = reinterpret_cast<T*>(s.c);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
-  for (int64_t i = 0; i < s.m; i += kernel.rows) {
-    int64_t used = std::min<int64_t>(kernel.rows, s.m - i);
+  for (int64_t i = first; i < end; i += kernel.rows) {
+    int64_t used = std::min<int64_t>(kernel.rows, end - i);
     if (s.more) AskForNext(s, i, i + used);
     for (int64_t p = 0; p == 0 || p < s.k; p += kSmallDepth) {
       int64_t kn = std::min(kSmallDepth, s.k - p);
@@ -115,6 +116,15 @@ void MultiplySmall(const TileKernel<T>& kernel, const OneProduct& s, const RowsD
     }
     if (done) done(i, i + used);
   }
+}
+
+template <class T>
+void MultiplySmall(const Means& means, const TileKernel<T>& kernel, const OneProduct& s,
+                   const RowsDone& done) {
+  double cost = static_cast<double>(kernel.rows * s.n * s.k * int64_t{sizeof(T)}) / 160;
+  ForPieces(means.pool, CeilDivide(s.m, kernel.rows), cost, [&](int64_t begin, int64_t end) {
+    MultiplySmallRows(kernel, s, begin * kernel.rows, std::min(s.m, end * kernel.rows), done);
+  });
 }
 
 template <class T>
@@ -148,10 +158,11 @@ Status MultiplyFew(const Means& means, const TileKernel<T>& kernel, const OnePro
   return {};
 }
 
-#define WEFT_INSTANTIATE(T)                                                                 \
-  template Status MultiplyDots<T>(const Means&, const OneProduct&);                         \
-  template Status MultiplySquares<T>(const Means&, const OneProduct&);                      \
-  template void MultiplySmall<T>(const TileKernel<T>&, const OneProduct&, const RowsDone&); \
+#define WEFT_INSTANTIATE(T)                                                             \
+  template Status MultiplyDots<T>(const Means&, const OneProduct&);                     \
+  template Status MultiplySquares<T>(const Means&, const OneProduct&);                  \
+  template void MultiplySmall<T>(const Means&, const TileKernel<T>&, const OneProduct&, \
+                                 const RowsDone&);                                      \
   template Status MultiplyFew<T>(const Means&, const TileKernel<T>&, const OneProduct&);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)

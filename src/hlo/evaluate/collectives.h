@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -52,5 +53,12 @@ Result<Literal> RunCollectivePermute(EvalContext&, const Instruction&, std::span
 // "{{0,1},{1,2}}", as in the frontend attribute of send and recv.
 inline constexpr std::string_view kSendRecvPairs = "_xla_send_recv_source_target_pairs";
 std::optional<IntPairs> ParsePairs(std::string_view text);
+
+// The channels on which devices of a module both send to each other and receive.
+std::set<int64_t> MessageChannels(const Module& module);
+// Where the messages of a send or recv between devices wait: ends meet by their channel; those with
+// pairs whose channel has no other end meet, device by device, in the order in which they come.
+inline constexpr int64_t kNoChannel = -1;
+int64_t MailboxOf(const Instruction& end, const std::set<int64_t>& message_channels);
 
 }  // namespace weft::hlo

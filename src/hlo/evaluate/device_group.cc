@@ -2,18 +2,21 @@
 
 #include <algorithm>
 
+#include "hlo/evaluate/collectives.h"
+
 namespace weft::hlo {
 
 DeviceGroup::DeviceGroup(int64_t devices)
     : DeviceThreads(devices), receives_(static_cast<size_t>(devices)) {}
 
-Result<std::vector<Literal>> DeviceGroup::RunAll(
-    const std::function<Result<Literal>(int64_t)>& fn) {
+Result<std::vector<Literal>> DeviceGroup::RunAll(const std::function<Result<Literal>(int64_t)>& fn,
+                                                 int64_t threads) {
   std::vector<Literal> results(static_cast<size_t>(devices()));
-  TRY(RunThreads([&](int64_t device) -> Status {
+  auto run = [&](int64_t device) -> Status {
     results[static_cast<size_t>(device)] = TRY(fn(device));
     return {};
-  }));
+  };
+  TRY(RunThreads(run, nullptr, threads));
   return results;
 }
 
@@ -42,19 +45,25 @@ Result<DeviceGroup::Values> DeviceGroup::Exchange(const Instruction& instruction
   return values;
 }
 
-void DeviceGroup::Send(int64_t channel, int64_t from, int64_t to, Literal value) {
+int64_t DeviceGroup::MailboxOf(const Instruction& end) {
   MutexLock lock(mutex_);
-  mail_[{channel, from, to}].push_back(std::move(value));
+  if (!message_channels_) message_channels_ = MessageChannels(*end.parent()->module());
+  return hlo::MailboxOf(end, *message_channels_);
+}
+
+void DeviceGroup::Send(int64_t mailbox, int64_t from, int64_t to, Literal value) {
+  MutexLock lock(mutex_);
+  mail_[{mailbox, from, to}].push_back(std::move(value));
   for (int64_t d = 0; d < devices(); ++d) {
     if (to == -1 || to == d) Wake(d);  // those that wait for something else wait again
   }
 }
 
-Result<Literal> DeviceGroup::Receive(const Instruction& instruction, int64_t channel, int64_t from,
+Result<Literal> DeviceGroup::Receive(const Instruction& instruction, int64_t mailbox, int64_t from,
                                      int64_t to) {
   MutexLock lock(mutex_);
   int64_t device = to;
-  std::deque<Literal>& box = from < 0 ? mail_[{channel, -1, -1}] : mail_[{channel, from, to}];
+  std::deque<Literal>& box = from < 0 ? mail_[{mailbox, -1, -1}] : mail_[{mailbox, from, to}];
   TRY(WaitUntil(device, {&instruction.name()}, [&] { return !box.empty(); }));
   Literal value = std::move(box.front());
   box.pop_front();

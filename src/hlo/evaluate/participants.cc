@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <iterator>
 
 #include "hlo/evaluate/collectives.h"
+#include "hlo/module.h"
 #include "hlo/ops/called.h"
 
 namespace weft::hlo {
@@ -143,6 +145,27 @@ std::optional<IntPairs> ParsePairs(std::string_view text) {
   if (!digits.empty() || numbers.size() % 2 != 0) return std::nullopt;
   for (size_t i = 0; i < numbers.size(); i += 2) pairs.emplace_back(numbers[i], numbers[i + 1]);
   return pairs;
+}
+
+std::set<int64_t> MessageChannels(const Module& module) {
+  std::set<int64_t> sent, received, both;
+  for (const auto& computation : module.computations()) {
+    for (const Instruction* i : *computation) {
+      if (i->op() != Op::kSend && i->op() != Op::kRecv) continue;
+      const auto& attrs = i->attrs<ChannelAttrs>();
+      if (attrs.is_host_transfer) continue;
+      (i->op() == Op::kSend ? sent : received).insert(attrs.channel_id.value_or(0));
+    }
+  }
+  std::set_intersection(sent.begin(), sent.end(), received.begin(), received.end(),
+                        std::inserter(both, both.end()));
+  return both;
+}
+
+int64_t MailboxOf(const Instruction& end, const std::set<int64_t>& message_channels) {
+  int64_t channel = end.attrs<ChannelAttrs>().channel_id.value_or(0);
+  bool has_pairs = end.FrontendAttributeValue(kSendRecvPairs) != nullptr;
+  return has_pairs && !message_channels.contains(channel) ? kNoChannel : channel;
 }
 
 }  // namespace weft::hlo

@@ -96,8 +96,8 @@ Result<Literal> EvaluateSend(EvalContext& context, const Instruction& send,
   const auto& attrs = send.attrs<ChannelAttrs>();
   if (!attrs.is_host_transfer && context.group() != nullptr) {
     std::optional<int64_t> to = TRY(Partner(context, send, /*send=*/true));
-    int64_t channel = attrs.channel_id.value_or(0);
-    if (to) context.group()->Send(channel, *to < 0 ? -1 : context.device(), *to, operands[0]);
+    int64_t mailbox = context.group()->MailboxOf(send);
+    if (to) context.group()->Send(mailbox, *to < 0 ? -1 : context.device(), *to, operands[0]);
   }
   return Literal::Tuple(
       {std::move(operands[0]), Literal(Shape::Scalar(DType::kU32)), Literal::Token()});
@@ -115,8 +115,8 @@ Result<Literal> EvaluateRecv(EvalContext& context, const Instruction& recv, std:
   std::optional<int64_t> from = TRY(Partner(context, recv, /*send=*/false));
   uint32_t number = 0;
   if (from) {
-    number = context.group()->AddPending(context.device(),
-                                         {attrs.channel_id.value_or(0), *from, context.device()});
+    number = context.group()->AddPending(
+        context.device(), {context.group()->MailboxOf(recv), *from, context.device()});
   }
   Literal data = TRY(Literal::Allocate(StripLayout(recv.shape().tuple_element(0))));
   return Literal::Tuple({std::move(data), Literal::Scalar(DType::kU32, number), Literal::Token()});
@@ -134,7 +134,12 @@ Result<Literal> EvaluateRecvDone(EvalContext& context, const Instruction& done,
     std::optional<DeviceGroup::Pending> pending =
         context.group()->TakePending(context.device(), number);
     if (!pending) return InvalidArgument("recv-done: there is no such receive");
-    data = TRY(context.group()->Receive(done, pending->channel, pending->from, context.device()));
+    data = TRY(context.group()->Receive(done, pending->mailbox, pending->from, context.device()));
+    const Shape& expected = done.shape().tuple_element(0);
+    if (!ShapesMatch(data.shape(), expected)) {
+      return InvalidArgument("recv-done: ", data.shape().ToStringWithoutLayout(),
+                             " comes, expected ", expected.ToStringWithoutLayout());
+    }
   }
   return Literal::Tuple({std::move(data), Literal::Token()});
 }
