@@ -59,7 +59,9 @@ MemoryUse MemoryOf(const Program& program, int64_t temp_bytes) {
 std::string HumanBytes(int64_t bytes) {
   char text[32];
   double value = static_cast<double>(bytes);
-  if (bytes >= 1'000'000'000) {
+  if (bytes >= 1'000'000'000'000) {
+    std::snprintf(text, sizeof(text), "%.2f TB", value / 1e12);
+  } else if (bytes >= 1'000'000'000) {
     std::snprintf(text, sizeof(text), "%.2f GB", value / 1e9);
   } else if (bytes >= 1'000'000) {
     std::snprintf(text, sizeof(text), "%.1f MB", value / 1e6);

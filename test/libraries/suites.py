@@ -49,8 +49,17 @@ def prepare(options):
     suite_results.Results(options.out, options.name, options.platform).forget(suite_results.BAD)
 
 
+def check_platform(python, platform):
+  """Ends the run where JAX does not find the platform: every case would fail."""
+  result = subprocess.run([python, "-c", "import jax; jax.devices()"], env=dict(os.environ, JAX_PLATFORMS=platform), capture_output=True, text=True)
+  if result.returncode:
+    why = (result.stderr.strip().splitlines() or ["no message"])[-1]
+    sys.exit(f"JAX does not find the platform {platform} ({why}); install the plugin, or set WEFT_LIBRARY and PYTHONPATH as ./dev libraries does")
+
+
 def run(options):
   options.checkout, options.python = options.checkout.resolve(), sys.executable
+  check_platform(options.python, options.platform)
   prepare(options)
   files = suite_sources.files_of(dict(tests=options.patterns), options.checkout)
   if not files:

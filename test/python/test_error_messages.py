@@ -89,7 +89,7 @@ print(json.dumps(errors))
 
 # The type, and what the message says.
 WANT = {
-    "result_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "jit__lambda: out of memory: 4398.05 GB more", "hint: smaller batches", "WEFT_MEMORY_LIMIT sets"]),
+    "result_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "jit__lambda: out of memory: 4.40 TB more", "hint: smaller batches", "WEFT_MEMORY_LIMIT sets"]),
     "value_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "f32[1048576,1048576]", "WEFT_MEMORY_LIMIT sets the limit"]),
     "array_too_large": ("JaxRuntimeError", ["RESOURCE_EXHAUSTED", "WEFT_MEMORY_LIMIT sets the limit"]),
     "unknown_custom_call": ("JaxRuntimeError", ["UNIMPLEMENTED", "custom-call: no target no_such_target is registered", "hint: jax.ffi.register_ffi_target"]),

@@ -291,6 +291,29 @@ def contract(context, values):
   return f"jnp.einsum('{letters},{letters}->{kept}', {text}, {text})", a.shape[a.rank - len(kept):], a.dtype, size
 
 
+def contract_batches(context, values):
+  """Many small products, of complex numbers and integers too, either side turned or conjugated, wider sums."""
+  value = pick(context, values, lambda v: v.dtype != "pred" and elements(v.shape))
+  if value is None:
+    return None
+  batch = context.random.choice(((2,), (5,), (17,), (3, 4), (33,)))
+  m, k, n = (context.random.choice((1, 2, 3, 4, 5, 8, 16)) for _ in range(3))
+  if elements(batch) * max(m * k, k * n, m * n) > MAX_ELEMENTS:
+    batch = (3,)
+  side = lambda rows, cols, turned: fitted(context, pick(context, values), batch + ((cols, rows) if turned else (rows, cols)), value.dtype)
+  left_turned, right_turned = context.chance(0.4), context.chance(0.4)
+  left, right = side(m, k, left_turned), side(k, n, right_turned)
+  if value.is_complex and context.chance(0.5):
+    right = f"jnp.conj({right})"
+  letters = "uv"[:len(batch)]
+  spelled = f"{letters}{'km' if left_turned else 'mk'},{letters}{'nk' if right_turned else 'kn'}->{letters}{context.random.choice(('mn', 'nm'))}"
+  shape = batch + ((m, n) if spelled.endswith("mn") else (n, m))
+  wide = {"s8": "s32", "u8": "s32", "s16": "s32", "bf16": "f32", "f16": "f32"}.get(value.dtype)
+  if wide is None or wide not in context.dtypes or context.chance(0.4):
+    return f"jnp.einsum('{spelled}', {left}, {right})", shape, value.dtype, min(6, 2 + k.bit_length())
+  return f"jnp.einsum('{spelled}', {left}, {right}, preferred_element_type={wide})", shape, wide, min(6, 2 + k.bit_length())
+
+
 def linear_algebra(context, values):
   value = pick(context, values, lambda v: v.dtype in ("f32", "f64") and elements(v.shape))
   if value is None:
@@ -362,4 +385,4 @@ def constant(context, values):
 
 
 SINGLE = ((unary, 16), (binary, 20), (compare, 3), (select, 5), (convert, 5), (reduce, 9), (position, 3), (along, 8), (reshape, 4), (transpose, 4),
-          (widen, 7), (index, 10), (update, 8), (contract, 6), (linear_algebra, 2), (windows, 3), (complex_parts, 2), (constant, 2))
+          (widen, 7), (index, 10), (update, 8), (contract, 6), (contract_batches, 4), (linear_algebra, 2), (windows, 3), (complex_parts, 2), (constant, 2))

@@ -84,6 +84,14 @@ template <class T>
 void StoreRows(Split<const T> from, int64_t n, int64_t lanes, bool complex, T scale, T* rows,
                int64_t stride);
 
+// Divides each lane by a power of two, `sizes`, that makes its largest number about 1, so that two
+// lanes in one transform do not drown each other in what it rounds; an array may be null. False: a
+// number is not finite.
+template <class T>
+bool ScaleLanes(Split<T> x, int64_t n, int64_t lanes, T* sizes);
+template <class T>
+void MultiplyLanes(Split<T> x, int64_t n, int64_t lanes, const T* sizes);
+
 // Spectra a and b of real lines of odd length n, n / 2 + 1 numbers each, from and to the spectrum z
 // of lines whose real and imaginary parts are those lines.
 template <class T>

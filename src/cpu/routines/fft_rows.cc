@@ -1,4 +1,10 @@
 // Rows of numbers to lanes and back; spectra of two real lines at once.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
 #include "cpu/routines/fft_vectors.h"
 
 namespace weft::cpu {
@@ -85,6 +91,39 @@ void StoreRows(Split<const T> from, int64_t n, int64_t lanes, bool complex, T sc
           : StoreRowsOf<T, false>(from, n, lanes, scale, rows, stride);
 }
 template <class T>
+void MultiplyLanes(Split<T> x, int64_t n, int64_t lanes, const T* sizes) {
+  for (T* to : {x.re, x.im}) {
+    for (int64_t at = 0; to != nullptr && at < n * lanes; at += lanes) {
+      for (int64_t i = 0; i < lanes; ++i) to[at + i] *= sizes[i];
+    }
+  }
+}
+template <class T>
+bool ScaleLanes(Split<T> x, int64_t n, int64_t lanes, T* sizes) {
+  // As integers, absolute values have infinity above all numbers, and NaN above that.
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr int kMost = std::numeric_limits<T>::max_exponent - 2;  // has an inverse
+  T* const arrays[] = {x.re, x.im};
+  std::fill_n(sizes, lanes, T(0));
+  for (const T* from : arrays) {
+    for (int64_t at = 0; from != nullptr && at < n * lanes; at += lanes) {
+      for (int64_t i = 0; i < lanes; ++i) {
+        Bits size = std::bit_cast<Bits>(std::abs(from[at + i]));
+        sizes[i] = std::bit_cast<T>(std::max(size, std::bit_cast<Bits>(sizes[i])));
+      }
+    }
+  }
+  bool finite = true;
+  for (int64_t i = 0; i < lanes; ++i) {
+    finite = finite && std::isfinite(sizes[i]);
+    int exponent = sizes[i] == 0 || !std::isfinite(sizes[i]) ? 0 : std::ilogb(sizes[i]);
+    sizes[i] = std::ldexp(T(1), -std::clamp(exponent, -kMost, kMost));
+  }
+  MultiplyLanes(x, n, lanes, sizes);
+  for (int64_t i = 0; i < lanes; ++i) sizes[i] = 1 / sizes[i];
+  return finite;
+}
+template <class T>
 void SeparateSpectra(Split<const T> z, int64_t n, int64_t lanes, Split<T> a, Split<T> b) {
   for (int64_t k = 0; k <= n / 2; ++k) {
     int64_t at = k * lanes, other = (n - k) % n * lanes;
@@ -118,6 +157,8 @@ void JoinSpectra(Split<const T> a, Split<const T> b, int64_t n, int64_t lanes, S
 #define WEFT_INSTANTIATE(T)                                                            \
   template void LoadRows(const T*, int64_t, int64_t, int64_t, bool, Split<T>);         \
   template void StoreRows(Split<const T>, int64_t, int64_t, bool, T, T*, int64_t);     \
+  template bool ScaleLanes(Split<T>, int64_t, int64_t, T*);                            \
+  template void MultiplyLanes(Split<T>, int64_t, int64_t, const T*);                   \
   template void SeparateSpectra(Split<const T>, int64_t, int64_t, Split<T>, Split<T>); \
   template void JoinSpectra(Split<const T>, Split<const T>, int64_t, int64_t, Split<T>);
 WEFT_INSTANTIATE(float)
