@@ -265,17 +265,19 @@ class Fft : public PreparedRoutine {
     RowMemory m = MemoryOf(memory, lanes);
     LoadRows(x, n_, n_, lanes, false, {m.a.re, nullptr});
     LoadRows(x + second * n_, n_, n_, lanes, false, {m.a.im, nullptr});
-    T *first_sizes = m.rest + plans_.back()->Room(lanes), *second_sizes = first_sizes + lanes;
-    bool finite = ScaleLanes({m.a.re, nullptr}, n_, lanes, first_sizes);
-    finite = ScaleLanes({m.a.im, nullptr}, n_, lanes, second_sizes) && finite;
-    if (!finite && rows > 1) {
+    T* sizes = m.rest + plans_.back()->Room(lanes);
+    LanePair<T> pair = {{m.a.re, nullptr}, {m.a.im, nullptr}, sizes, sizes + lanes};
+    Scaling scaling = rows > 1 ? ScaleLanes(pair, n_, lanes) : Scaling::kNone;
+    if (scaling == Scaling::kNotFinite) {
       for (int64_t i = 0; i < rows; ++i) FromRealPairs(memory, 1, x + i * n_, y + i * 2 * half);
       return;
     }
     RunSplit(m.a, m.b, lanes, m.rest);
     SeparateSpectra(Read(m.b), n_, lanes, m.a, m.c);
-    MultiplyLanes(m.a, half, lanes, first_sizes);
-    MultiplyLanes(m.c, half, lanes, second_sizes);
+    if (scaling == Scaling::kScaled) {
+      MultiplyLanes(m.a, half, lanes, pair.first_sizes);
+      MultiplyLanes(m.c, half, lanes, pair.second_sizes);
+    }
     StoreRows(Read(m.a), half, lanes, true, T(1), y, 2 * half);
     StoreRows(Read(m.c), half, lanes, true, T(1), y + second * 2 * half, 2 * half);
   }
@@ -284,17 +286,19 @@ class Fft : public PreparedRoutine {
     RowMemory m = MemoryOf(memory, lanes);
     LoadRows(x, 2 * half, half, lanes, true, m.a);
     LoadRows(x + second * 2 * half, 2 * half, half, lanes, true, m.c);
-    T *first_sizes = m.rest + plans_.back()->Room(lanes), *second_sizes = first_sizes + lanes;
-    bool finite = ScaleLanes(m.a, half, lanes, first_sizes);
-    finite = ScaleLanes(m.c, half, lanes, second_sizes) && finite;
-    if (!finite && rows > 1) {
+    T* sizes = m.rest + plans_.back()->Room(lanes);
+    LanePair<T> pair = {m.a, m.c, sizes, sizes + lanes};
+    Scaling scaling = rows > 1 ? ScaleLanes(pair, half, lanes) : Scaling::kNone;
+    if (scaling == Scaling::kNotFinite) {
       for (int64_t i = 0; i < rows; ++i) ToRealPairs(memory, 1, x + i * 2 * half, y + i * n_);
       return;
     }
     JoinSpectra(Read(m.a), Read(m.c), n_, lanes, m.b);
     RunSplit(m.b, m.a, lanes, m.rest);
-    MultiplyLanes({m.a.re, nullptr}, n_, lanes, first_sizes);
-    MultiplyLanes({m.a.im, nullptr}, n_, lanes, second_sizes);
+    if (scaling == Scaling::kScaled) {
+      MultiplyLanes({m.a.re, nullptr}, n_, lanes, pair.first_sizes);
+      MultiplyLanes({m.a.im, nullptr}, n_, lanes, pair.second_sizes);
+    }
     StoreRows(Split<const T>{m.a.re, nullptr}, n_, lanes, false, Scale(), y, n_);
     StoreRows(Split<const T>{m.a.im, nullptr}, n_, lanes, false, Scale(), y + second * n_, n_);
   }

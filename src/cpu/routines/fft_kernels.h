@@ -84,11 +84,17 @@ template <class T>
 void StoreRows(Split<const T> from, int64_t n, int64_t lanes, bool complex, T scale, T* rows,
                int64_t stride);
 
-// Divides each lane by a power of two, `sizes`, that makes its largest number about 1, so that two
-// lanes in one transform do not drown each other in what it rounds; an array may be null. False: a
-// number is not finite.
+// Lanes of two arrays that go through one transform as real and as imaginary parts.
 template <class T>
-bool ScaleLanes(Split<T> x, int64_t n, int64_t lanes, T* sizes);
+struct LanePair {
+  Split<T> first, second;         // the parts of each; null: none
+  T *first_sizes, *second_sizes;  // of each lane: what its results are multiplied by behind it
+};
+// So that one lane does not drown the other in what is rounded, lanes of very different magnitude
+// are divided by powers of two.
+enum class Scaling : uint8_t { kNone, kScaled, kNotFinite };  // a number is infinite or NaN
+template <class T>
+Scaling ScaleLanes(const LanePair<T>& pair, int64_t n, int64_t lanes);
 template <class T>
 void MultiplyLanes(Split<T> x, int64_t n, int64_t lanes, const T* sizes);
 

@@ -1,6 +1,5 @@
 // Rows of numbers to lanes and back; spectra of two real lines at once.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -77,6 +76,58 @@ void StoreRowsOf(Split<const T> from, int64_t columns, int64_t lanes, T scale, T
   }
 }
 
+// The largest absolute value of each lane; false: a number is not finite.
+template <class T>
+bool LargestOfLanes(Split<T> x, int64_t n, int64_t lanes, T* largest) {
+  using V = typename VectorOf<T, 16>::Type;
+  constexpr int kLanes = kLanesOf<V, T>;
+  T poison = 0;  // infinity and NaN times zero stay
+  for (int64_t i = 0; i < lanes;) {
+    const bool whole = i + kLanes <= lanes;
+    V most = {}, sum = {};
+    for (const T* from : {x.re, x.im}) {
+      for (int64_t at = i; from != nullptr && at < n * lanes; at += lanes) {
+        V value = {};
+        if (whole) {
+          value = Load<V>(from + at);
+        } else {
+          value[0] = from[at];
+        }
+        sum += value * T(0);
+        V size = value < 0 ? -value : value;
+        most = size > most ? size : most;
+      }
+    }
+    for (int j = 0; j < (whole ? kLanes : 1); ++j, ++i) {
+      largest[i] = most[j];
+      poison += sum[j];
+    }
+  }
+  return poison == 0;
+}
+
+// Whether no lane of one has numbers much larger than that of the other.
+template <class T>
+bool AreNear(const T* a, const T* b, int64_t lanes) {
+  constexpr T kNear = 8;  // times: three bits more are rounded away
+  for (int64_t i = 0; i < lanes; ++i) {
+    if (a[i] > kNear * b[i] || b[i] > kNear * a[i]) return false;
+  }
+  return true;
+}
+
+// Lanes times powers of two that make their largest numbers about 1; their inverses, and 0 for a
+// lane of zeroes, whose results are zeroes.
+template <class T>
+void ScaleToOne(Split<T> x, int64_t n, int64_t lanes, T* sizes) {
+  constexpr int kMost = std::numeric_limits<T>::max_exponent - 2;  // has an inverse
+  for (int64_t i = 0; i < lanes; ++i) {
+    if (sizes[i] > 0) sizes[i] = std::ldexp(T(1), -std::clamp(std::ilogb(sizes[i]), -kMost, kMost));
+  }
+  MultiplyLanes(x, n, lanes, sizes);
+  for (int64_t i = 0; i < lanes; ++i) sizes[i] = sizes[i] > 0 ? 1 / sizes[i] : 0;
+}
+
 }  // namespace
 
 template <class T>
@@ -99,29 +150,15 @@ void MultiplyLanes(Split<T> x, int64_t n, int64_t lanes, const T* sizes) {
   }
 }
 template <class T>
-bool ScaleLanes(Split<T> x, int64_t n, int64_t lanes, T* sizes) {
-  // As integers, absolute values have infinity above all numbers, and NaN above that.
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  constexpr int kMost = std::numeric_limits<T>::max_exponent - 2;  // has an inverse
-  T* const arrays[] = {x.re, x.im};
-  std::fill_n(sizes, lanes, T(0));
-  for (const T* from : arrays) {
-    for (int64_t at = 0; from != nullptr && at < n * lanes; at += lanes) {
-      for (int64_t i = 0; i < lanes; ++i) {
-        Bits size = std::bit_cast<Bits>(std::abs(from[at + i]));
-        sizes[i] = std::bit_cast<T>(std::max(size, std::bit_cast<Bits>(sizes[i])));
-      }
-    }
+Scaling ScaleLanes(const LanePair<T>& pair, int64_t n, int64_t lanes) {
+  if (!LargestOfLanes(pair.first, n, lanes, pair.first_sizes) ||
+      !LargestOfLanes(pair.second, n, lanes, pair.second_sizes)) {
+    return Scaling::kNotFinite;
   }
-  bool finite = true;
-  for (int64_t i = 0; i < lanes; ++i) {
-    finite = finite && std::isfinite(sizes[i]);
-    int exponent = sizes[i] == 0 || !std::isfinite(sizes[i]) ? 0 : std::ilogb(sizes[i]);
-    sizes[i] = std::ldexp(T(1), -std::clamp(exponent, -kMost, kMost));
-  }
-  MultiplyLanes(x, n, lanes, sizes);
-  for (int64_t i = 0; i < lanes; ++i) sizes[i] = 1 / sizes[i];
-  return finite;
+  if (AreNear(pair.first_sizes, pair.second_sizes, lanes)) return Scaling::kNone;
+  ScaleToOne(pair.first, n, lanes, pair.first_sizes);
+  ScaleToOne(pair.second, n, lanes, pair.second_sizes);
+  return Scaling::kScaled;
 }
 template <class T>
 void SeparateSpectra(Split<const T> z, int64_t n, int64_t lanes, Split<T> a, Split<T> b) {
@@ -157,7 +194,7 @@ void JoinSpectra(Split<const T> a, Split<const T> b, int64_t n, int64_t lanes, S
 #define WEFT_INSTANTIATE(T)                                                            \
   template void LoadRows(const T*, int64_t, int64_t, int64_t, bool, Split<T>);         \
   template void StoreRows(Split<const T>, int64_t, int64_t, bool, T, T*, int64_t);     \
-  template bool ScaleLanes(Split<T>, int64_t, int64_t, T*);                            \
+  template Scaling ScaleLanes(const LanePair<T>&, int64_t, int64_t);                   \
   template void MultiplyLanes(Split<T>, int64_t, int64_t, const T*);                   \
   template void SeparateSpectra(Split<const T>, int64_t, int64_t, Split<T>, Split<T>); \
   template void JoinSpectra(Split<const T>, Split<const T>, int64_t, int64_t, Split<T>);
