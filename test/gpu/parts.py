@@ -270,12 +270,10 @@ class Sanitizers(Part):
     for check in self.checks:
       watched = [tool, "--tool", check, "--target-processes", "all", "--print-limit", "5"]
       share = s.left() / (2 * len(self.checks) - len(rows))
-      # Libraries store by ways that it does not see.
-      options = ["--options=gpu.clear_outputs=true"] if check == "initcheck" else []
       slices = [files[i::jobs] for i in range(jobs) if files[i::jobs]]
-      rows.append(s.together(f"{check} test/run", [[*watched, s.weft, "test", "--device=gpu", *options, *some] for some in slices], read_sanitizer, share))
+      rows.append(s.together(f"{check} test/run", [[*watched, s.weft, "test", "--device=gpu", *some] for some in slices], read_sanitizer, share))
       each = -(-200 // jobs)
-      seeds = [[*watched, s.weft, "random", "--device=gpu", *options, "--count", min(each, 200 - first), "--seed", 1 + first, "--jobs", 1]
+      seeds = [[*watched, s.weft, "random", "--device=gpu", "--count", min(each, 200 - first), "--seed", 1 + first, "--jobs", 1]
                for first in range(0, 200, each)]
       rows.append(s.together(f"{check} random", seeds, read_sanitizer, share))
     return rows
