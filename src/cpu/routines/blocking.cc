@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/cores.h"
 #include "cpu/routines/machine.h"
 #include "program/sum_order.h"
 #include "program/target_facts.h"
@@ -13,13 +14,16 @@ namespace {
 
 // For many threads, as long as each is worth one.
 constexpr int64_t kTasks = 4 * program::TargetFacts::kUsualThreads;
+// Where parts of the result begin changes no sum: they may depend on the machine.
+int64_t Threads() {
+  static const int64_t cores = AvailableCores();
+  return std::max(program::TargetFacts::kUsualThreads, cores);
+}
 // Depth below which writing the result takes longest.
 constexpr int64_t kShallow = program::CodeBounds::kShortLoop;
 // Of a task then.
 constexpr int64_t kShallowCols = program::TargetFacts::kFirstLevelBytes / 4 / sizeof(float);
 constexpr int64_t kShallowWork = 1 << 21;  // multiplications that are worth a task then
-// Bytes of an operand that are packed at once.
-constexpr int64_t kMostPacked = program::TargetFacts::kThirdLevelBytes;
 // Of a panel: f32 sums of so many are added elsewhere.
 constexpr int64_t kMostDepth = program::SumOrder::kBlock;
 
@@ -28,6 +32,11 @@ int64_t FirstCache() {
 }
 int64_t SecondCache() {
   return std::max<int64_t>(HostCaches().l2, 256 << 10);
+}
+
+// Bytes of an operand that are packed at once: each time all threads wait for each other.
+int64_t MostPacked() {
+  return std::max(program::TargetFacts::kThirdLevelBytes, HostCaches().l3 / 2);
 }
 
 // Rows, or columns, of a square of sums that fills a quarter of L2.
@@ -94,7 +103,8 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
   // Panels that tasks share are written, and come back from the last cache.
   int64_t vectors = (rows < s.m ? s.n : 0) + (cols < s.n ? s.m : 0);
   double share = 2 * static_cast<double>(vectors * s.k * form.element) / kCoreReads;
-  return one * (4 * static_cast<double>(tasks) / kTasks + 1) + 4 * share / kTasks;
+  auto threads = static_cast<double>(Threads());
+  return one * (static_cast<double>(tasks) / threads + 1) + share / threads;
 }
 
 // Panels that another core wrote last come from there: those of a task that reads b once are small,
@@ -151,6 +161,11 @@ void CutTasks(const PanelForm& form, const ProductSizes& s, Blocking& cut) {
   if (row_parts > 1 && cols > 0) try_rows(rows, CeilDiv(s.n, cols));
 }
 
+// Rows or columns that are packed at once.
+int64_t VectorsAtOnce(const PanelForm& form, const Blocking& cut) {
+  return std::max<int64_t>(1, MostPacked() / (cut.depth * cut.panels * form.element));
+}
+
 }  // namespace
 
 Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
@@ -163,7 +178,12 @@ Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductT
   if (s.reads_once) {
     CutReading(form, s, cut);
   } else {
-    CutTasks(form, s, cut);
+    // Even parts: a rest of few vectors would be a parallel region of its own.
+    ProductSizes at_once = s;
+    for (int64_t* all : {&at_once.m, &at_once.n}) {
+      *all = EvenPart(*all, CeilDiv(*all, VectorsAtOnce(form, cut)), 1);
+    }
+    CutTasks(form, at_once, cut);
   }
   if (trial != nullptr && trial->task_rows > 0) {
     cut.task_rows = RoundUp(std::min(s.m, trial->task_rows), form.rows);
@@ -174,10 +194,9 @@ Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductT
   cut.in_place = trial != nullptr && trial->in_place;
   cut.a_in_tasks = s.n <= cut.task_cols;
   cut.b_in_tasks = s.m <= cut.task_rows;
-  // Even parts: a rest of few vectors would be a parallel region of its own.
-  int64_t vectors = std::max<int64_t>(1, kMostPacked / (cut.depth * cut.panels * form.element));
   auto outer = [&](int64_t all, int64_t part, bool in_tasks) {
-    return in_tasks ? all : std::min(all, EvenPart(all, CeilDiv(all, vectors), part));
+    return in_tasks ? all
+                    : std::min(all, EvenPart(all, CeilDiv(all, VectorsAtOnce(form, cut)), part));
   };
   cut.outer_rows = outer(s.m, cut.task_rows, cut.a_in_tasks);
   cut.outer_cols = outer(s.n, cut.task_cols, cut.b_in_tasks);
