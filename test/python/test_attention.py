@@ -149,8 +149,10 @@ def test_cuts_are_told():
 import jax, numpy as np
 jax.jit(lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"))(np.ones((1, 8, 16, 16), np.float32), np.ones((8, 8, 3, 3), np.float32))
 jax.jit(lambda a, b: a @ b)(np.ones((300, 200), np.float32), np.ones((200, 100), np.float32))
+jax.jit(lambda a, b: a @ b)(np.ones((300, 2000), np.float32), np.ones((2000, 3000), np.float32))
 """
     result = run(code, JAX_PLATFORMS="weft", WEFT_DEBUG="cpu=3", WEFT_CACHE="0")
     assert result.returncode == 0, result.stderr
     assert "convolution of 256 positions by 9 taps, 1 phases: windows are columns" in result.stderr, result.stderr
-    assert "product of 300 x 100 x 200: bound by multiplying" in result.stderr, result.stderr
+    assert "product of 300 x 100 x 200: the right side is small and read where it lies" in result.stderr, result.stderr
+    assert "product of 300 x 3000 x 2000: bound by multiplying" in result.stderr, result.stderr

@@ -2,6 +2,7 @@
 // work on the operands as they lie in memory (gemm_unpacked.cc).
 #include <algorithm>
 
+#include "base/log.h"
 #include "cpu/routines/epilogue.h"
 #include "cpu/routines/gemm_product.h"
 #include "cpu/routines/machine.h"
@@ -256,7 +257,10 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       break;
     case Way::kSquares: elements = CeilDivide(s.m, kDotSquare) * kDotSquare * s.k; break;
     case Way::kStream: return StreamScratch<T>(s);
-    case Way::kSmall: break;
+    case Way::kSmall:
+      VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
+                     << ": the right side is small and read where it lies";
+      break;
     case Way::kFew: {
       int64_t rows = FindTileKernel<T>(s.n)->rows;
       elements = CeilDivide(s.m, rows) * rows * s.k;
