@@ -45,7 +45,6 @@ struct CpuOptions {
 
 struct GpuOptions {
   bool tf32 = true;
-  bool clear_outputs = false;
 };
 
 struct DumpOptions {
@@ -124,9 +123,6 @@ struct CompileOptions {
     v("cpu.disable", cpu.disable, kOutput,
       "Weft's passes over LLVM IR to leave out, a+b. For measuring what one gains, and for finding "
       "the one that breaks something.");
-    v("gpu.clear_outputs", gpu.clear_outputs, kOutput,
-      "Fills what library routines write with zeros before. For compute-sanitizer's initcheck, "
-      "which does not see all of their stores.");
     v("gpu.tf32", gpu.tf32, kOutput,
       "Products and convolutions of f32 may round their operands to TF32 on GPUs, unless the "
       "program asks for the highest precision. Turn off for full f32, at a fraction of the speed.");

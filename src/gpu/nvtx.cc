@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "gpu/cuda_device.h"
 
 namespace weft::gpu {
 
@@ -130,7 +131,7 @@ Nvtx::Nvtx(const std::string& library) : tables_(std::make_unique<NvtxTables>())
   const std::string_view names[] = {library};
   auto opened = DynamicLibrary::Open(names, {});
   if (!opened) {
-    complaint_ = StrCat("NVTX_INJECTION64_PATH: ", opened.error().message());
+    complaint_ = StrCat(kNvtxVariable, ": ", opened.error().message());
     return;
   }
   library_ = std::move(*opened);
@@ -138,7 +139,7 @@ Nvtx::Nvtx(const std::string& library) : tables_(std::make_unique<NvtxTables>())
   ranges_ = AttachRanges();
   memory_ = AttachMemory();
   if (!ranges_ && !memory_) {
-    complaint_ = StrCat("NVTX_INJECTION64_PATH: ", library, " wants neither ranges nor memory");
+    complaint_ = StrCat(kNvtxVariable, ": ", library, " wants neither ranges nor memory");
   }
 }
 

@@ -1,5 +1,7 @@
 """Attention written plainly is one call on a CPU, and its gradient another: the same numbers as by hand in f64."""
 
+import re
+
 import pytest
 
 pytest.importorskip("jax", reason="jax is not installed: run ./dev test")
@@ -156,3 +158,4 @@ jax.jit(lambda a, b: a @ b)(np.ones((300, 2000), np.float32), np.ones((2000, 300
     assert "convolution of 256 positions by 9 taps, 1 phases: windows are columns" in result.stderr, result.stderr
     assert "product of 300 x 100 x 200: the right side is small and read where it lies" in result.stderr, result.stderr
     assert "product of 300 x 3000 x 2000: bound by multiplying" in result.stderr, result.stderr
+    assert re.search(r"tasks of \d+ x \d+, \d+ panels of depth \d+, 300 rows and \d+ columns packed at once", result.stderr), result.stderr

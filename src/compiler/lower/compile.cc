@@ -58,22 +58,6 @@ Status CheckExpandedSize(const hlo::Module& module, const CompileOptions& option
                            " instructions, each computation counted as often as it is called");
 }
 
-// A fill before each library routine, of all that it writes and does not read.
-void ClearOutputs(std::vector<program::Step>& steps) {
-  std::vector<program::Step> all;
-  for (program::Step& step : steps) {
-    ForEachList(step, [](std::vector<program::Step>& list) { ClearOutputs(list); });
-    if (std::holds_alternative<program::LibraryStep>(step.op)) {
-      for (const program::Use& use : step.uses) {
-        if (use.access != program::Access::kWrite || use.slice.size == 0) continue;
-        all.push_back(MakeStep(program::FillStep{{std::byte{0}}}, {use}));
-      }
-    }
-    all.push_back(std::move(step));
-  }
-  steps = std::move(all);
-}
-
 // A link is worth moving collectives to other iterations of their loops; copies within memory are
 // not.
 constexpr std::string_view kAcrossIterations =
@@ -98,7 +82,6 @@ Result<program::Program> LowerWith(const hlo::Module& module, const CompileOptio
   PackNarrowElements(program);
   program.flush_subnormals = options.cpu.flush_subnormals;
   program::ChooseRegions(program, target);
-  if (target.HasThreadGrid() && options.gpu.clear_outputs) ClearOutputs(program.steps);
   return program;
 }
 

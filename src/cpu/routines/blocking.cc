@@ -12,9 +12,10 @@
 namespace weft::cpu {
 namespace {
 
-// For many threads, as long as each is worth one.
+// Of a shallow product, for many threads, as long as each is worth one.
 constexpr int64_t kTasks = 4 * program::TargetFacts::kUsualThreads;
-// Where parts of the result begin changes no sum: they may depend on the machine.
+// That tasks are shared out among. Where parts of the result begin changes no sum: they may depend
+// on the machine.
 int64_t Threads() {
   static const int64_t cores = AvailableCores();
   return std::max(program::TargetFacts::kUsualThreads, cores);

@@ -3,8 +3,10 @@
 #include "cpu/routines/multiply.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "cpu/routines/blocked_product.h"
 #include "cpu/routines/blocking.h"
 #include "cpu/routines/machine.h"
@@ -225,6 +227,12 @@ int64_t BlockedScratch(const PanelForm& form, const ProductSizes& s, int64_t thr
   return shared + own * std::min(threads, tasks);
 }
 
+std::string TextOf(const Blocking& cut) {
+  return StrCat("tasks of ", cut.task_rows, " x ", cut.task_cols, ", ", cut.panels,
+                " panels of depth ", cut.depth, ", ", cut.outer_rows, " rows and ", cut.outer_cols,
+                " columns packed at once");
+}
+
 // Tiles of elements that are packed as what they are summed in.
 template <class T>
 class TileProduct : public PackedProduct<T> {
@@ -274,20 +282,20 @@ template <class T>
 int64_t PackedScratch(const PanelForm& form, const ProductSizes& s, int64_t threads) {
   if (s.m <= 0 || s.n <= 0) return 0;
   ProductParts parts = PartsOf(form, s);
+  const bool is_long = parts.are_one() && s.k > kLongSum;
+  ProductSizes part = parts.Largest(s);
+  if (is_long) part = {std::min(s.m, kLongRows), std::min(s.n, kLongCols), kLongSum};
   VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k << ": "
                  << (parts.reads_once ? "bound by reading its second operand, "
                                       : "bound by multiplying, ")
                  << parts.col_parts << " parts of columns, " << parts.depths
-                 << " of the contraction";
+                 << " of the contraction; " << TextOf(BlockingOf(form, part, nullptr));
   if (!parts.are_one()) {
     return parts.depths * s.m * s.n * int64_t{sizeof(T)} +
-           std::min(threads, parts.depths * parts.col_parts) *
-               BlockedScratch<T>(form, parts.Largest(s), 1);
+           std::min(threads, parts.depths * parts.col_parts) * BlockedScratch<T>(form, part, 1);
   }
-  if (s.k <= kLongSum) return BlockedScratch<T>(form, s, threads);
-  ProductSizes part = {std::min(s.m, kLongRows), std::min(s.n, kLongCols), kLongSum};
-  return part.m * part.n * int64_t{sizeof(PartSum<T>) + sizeof(T)} +
-         BlockedScratch<T>(form, part, threads);
+  int64_t sums = is_long ? part.m * part.n * int64_t{sizeof(PartSum<T>) + sizeof(T)} : 0;
+  return sums + BlockedScratch<T>(form, part, threads);
 }
 
 template <class T>

@@ -1,6 +1,7 @@
-// Layout of loop state: an array that a loop reads and writes by columns, one element along its
-// last dimensions and all of the first ones, is carried transposed. Batched tables (vmap of a loop
-// that sets elements) are such arrays: a row of the transposed one is all of the batch.
+// Data layout transformation of loop state: an array that a loop reads and writes by columns, one
+// element along its last dimensions and all of the first ones, is carried transposed. Batched
+// tables (vmap of a loop that sets elements) are such arrays: a row of the transposed one is all of
+// the batch.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,7 +1,7 @@
-// Layout of loop invariants (of carried arrays: transpose_carried.cc): of an array whose columns a
-// loop reads, one an iteration, a transposed copy is made before the loop, in which they are rows.
-// Elements of a column lie far from each other and are gathered one by one; those of a row are
-// loaded by vectors.
+// Data layout transformation of loop invariants (of carried arrays: transpose_carried.cc): of an
+// array whose columns a loop reads, one an iteration, a transposed copy is made before the loop, in
+// which they are rows. Elements of a column lie far from each other and are gathered one by one;
+// those of a row are loaded by vectors.
 #include "compiler/passes/loops/transpose_columns.h"
 
 #include <algorithm>
