@@ -109,11 +109,11 @@ double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, i
 }
 
 // Panels that another core wrote last come from there: those of a task that reads b once are small,
-// an eighth of L2.
+// a quarter of L2. Sums are read and written again for each.
 int64_t DepthOfReading(const PanelForm& form, const ProductSizes& s) {
   // Elements, so that sums are not read and written too often.
   constexpr int64_t kLeast = 2 * program::SumOrder::kRun;
-  int64_t most = SecondCache() / 8 / (RoundUp(s.n, form.cols) * form.element);
+  int64_t most = SecondCache() / 4 / (RoundUp(s.n, form.cols) * form.element);
   return std::clamp(most / kLeast * kLeast, kLeast, kMostDepth);
 }
 

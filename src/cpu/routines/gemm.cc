@@ -56,7 +56,7 @@ template <class T>
 const NarrowKernel* NarrowKernelFor(const OneProduct& s) {
   constexpr bool kSums = std::is_same_v<T, float> || std::is_same_v<T, uint32_t>;
   bool plain = s.alpha == 1 && (s.beta == 0 || s.beta == 1);
-  return kSums && plain ? FindNarrowKernel(s.a_type, s.b_type) : nullptr;
+  return kSums && plain ? FindNarrowKernel(s.a_type, s.b_type, s.m) : nullptr;
 }
 
 FewRowsProduct FewRowsOf(const OneProduct& s) {

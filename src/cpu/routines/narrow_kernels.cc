@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/routines/blocking.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/unrolled.h"
 #include "program/target_facts.h"
@@ -172,6 +173,20 @@ const NarrowKernel* FindNarrowKernel(DType a, DType b) {
     if (TakesTypes(kernel, a, b) && kernel.is_there()) return &kernel;
   }
   return nullptr;
+}
+
+const NarrowKernel* FindNarrowKernel(DType a, DType b, int64_t rows) {
+  const NarrowKernel* best = nullptr;
+  double least = 0;
+  for (const NarrowKernel& kernel : NarrowKernels()) {
+    if (!TakesTypes(kernel, a, b) || !kernel.is_there()) continue;
+    // Rows past the last one are multiplied too.
+    double cost = static_cast<double>(RoundUp(rows, kernel.rows)) / kernel.speed;
+    if (best != nullptr && cost >= least) continue;
+    best = &kernel;
+    least = cost;
+  }
+  return best;
 }
 
 const NarrowRows* FindNarrowRows(const NarrowKernel& kernel, DType a, DType b) {

@@ -69,8 +69,9 @@ const NarrowRows* FindNarrowRows(const NarrowKernel& kernel, DType a, DType b);
 // All that this program has, the best ones first.
 std::span<const NarrowKernel> NarrowKernels();
 
-// For operands of these types on this processor; null: none.
+// For operands of these types on this processor, and for so many rows; null: none.
 const NarrowKernel* FindNarrowKernel(DType a, DType b);
+const NarrowKernel* FindNarrowKernel(DType a, DType b, int64_t rows);
 
 // Vectors of elements in memory: element p of vector i is at i * vector_stride + p * k_stride.
 struct NarrowSource {

@@ -109,12 +109,66 @@ WEFT_AVX2_PACK void InterleaveWhole(const WordRun& run, const std::byte* const* 
   }
 }
 
+// 32 words of two rows of 16 bits, as two vectors.
+WEFT_AVX512_PACK inline void InterleavePairs32(const std::byte* const* rows, int64_t at,
+                                               std::byte* const* to) {
+  const __m512i first = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0),
+                second = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+  __m512i a = _mm512_loadu_si512(rows[0] + 2 * at), b = _mm512_loadu_si512(rows[1] + 2 * at);
+  __m512i low = _mm512_unpacklo_epi16(a, b), high = _mm512_unpackhi_epi16(a, b);
+  _mm512_storeu_si512(to[0], _mm512_permutex2var_epi64(low, first, high));
+  _mm512_storeu_si512(to[1], _mm512_permutex2var_epi64(low, second, high));
+}
+
+// 64 words of four rows of bytes, as four vectors: quarters of each of 16 bytes change places.
+WEFT_AVX512_PACK inline void InterleaveQuads64(const std::byte* const* rows, int64_t at,
+                                               std::byte* const* to) {
+  auto load = [&](int q) WEFT_AVX512_PACK { return _mm512_loadu_si512(rows[q] + at); };
+  __m512i a = load(0), b = load(1), c = load(2), d = load(3);
+  __m512i ab_low = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b);
+  __m512i cd_low = _mm512_unpacklo_epi8(c, d), cd_high = _mm512_unpackhi_epi8(c, d);
+  __m512i x = _mm512_unpacklo_epi16(ab_low, cd_low), y = _mm512_unpackhi_epi16(ab_low, cd_low);
+  __m512i z = _mm512_unpacklo_epi16(ab_high, cd_high), w = _mm512_unpackhi_epi16(ab_high, cd_high);
+  __m512i xy_low = _mm512_shuffle_i32x4(x, y, 0x44), zw_low = _mm512_shuffle_i32x4(z, w, 0x44);
+  __m512i xy_high = _mm512_shuffle_i32x4(x, y, 0xee), zw_high = _mm512_shuffle_i32x4(z, w, 0xee);
+  _mm512_storeu_si512(to[0], _mm512_shuffle_i32x4(xy_low, zw_low, 0x88));
+  _mm512_storeu_si512(to[1], _mm512_shuffle_i32x4(xy_low, zw_low, 0xdd));
+  _mm512_storeu_si512(to[2], _mm512_shuffle_i32x4(xy_high, zw_high, 0x88));
+  _mm512_storeu_si512(to[3], _mm512_shuffle_i32x4(xy_high, zw_high, 0xdd));
+}
+
+WEFT_AVX512_PACK void InterleaveWide(const WordRun& run, const std::byte* const* rows,
+                                     std::byte* out) {
+  bool pairs = run.form == Words::kPairs;
+  int64_t unit = pairs ? 32 : 64, in_panel = 0;
+  auto next = [&] {  // 16 words
+    std::byte* to = out + 4 * in_panel;
+    in_panel += 16;
+    if (in_panel < run.width) return to;
+    in_panel = 0;
+    out += run.panel;
+    return to;
+  };
+  int64_t i = 0;
+  for (; i + unit <= run.count; i += unit) {
+    std::byte* to[4];
+    for (int64_t q = 0; q < unit / 16; ++q) to[q] = next();
+    if (pairs) InterleavePairs32(rows, i, to);
+    if (!pairs) InterleaveQuads64(rows, i, to);
+  }
+  for (; i < run.count; i += 16) {
+    if (pairs) InterleavePairs16(rows, i, next());
+    if (!pairs) InterleaveQuads16(rows, i, next());
+  }
+}
+
 // Whole panels of elements that are not widened, then what is left.
-template <void (*kRest)(const WordRun&, const std::byte* const*, std::byte*)>
+using Interleave = void (*)(const WordRun&, const std::byte* const*, std::byte*);
+template <Interleave kWhole, Interleave kRest>
 void InterleaveFast(const WordRun& run, const std::byte* const* rows, std::byte* out) {
   bool as_is = run.form == Words::kPairs || run.form == Words::kQuads;
   int64_t whole = as_is && run.width % 16 == 0 ? run.count / run.width * run.width : 0;
-  if (whole > 0) InterleaveWhole({run.form, whole, run.width, run.panel}, rows, out);
+  if (whole > 0) kWhole({run.form, whole, run.width, run.panel}, rows, out);
   if (whole == run.count) return;
   int64_t skip = whole * (run.form == Words::kPairs ? 2 : 1);
   const std::byte* left[kMostOfWord];
@@ -211,8 +265,8 @@ void InterleaveNeon(const WordRun& run, const std::byte* const* rows, std::byte*
 
 auto FindInterleave() {
 #if defined(__x86_64__)
-  if (HostFeatures().avx512) return InterleaveFast<InterleaveAvx512>;
-  if (HostFeatures().avx2) return InterleaveFast<InterleaveAvx2>;
+  if (HostFeatures().avx512) return InterleaveFast<InterleaveWide, InterleaveAvx512>;
+  if (HostFeatures().avx2) return InterleaveFast<InterleaveWhole, InterleaveAvx2>;
   return InterleaveAny;
 #elif defined(__aarch64__)
   return InterleaveNeon;
