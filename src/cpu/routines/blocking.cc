@@ -14,12 +14,6 @@ namespace {
 
 // Of a shallow product, for many threads, as long as each is worth one.
 constexpr int64_t kTasks = 4 * program::TargetFacts::kUsualThreads;
-// That tasks are shared out among. Where parts of the result begin changes no sum: they may depend
-// on the machine.
-int64_t Threads() {
-  static const int64_t cores = AvailableCores();
-  return std::max(program::TargetFacts::kUsualThreads, cores);
-}
 // Depth below which writing the result takes longest.
 constexpr int64_t kShallow = program::CodeBounds::kShortLoop;
 // Of a task then.
@@ -97,14 +91,14 @@ void CutShallow(const PanelForm& form, const ProductSizes& s, int64_t side, Bloc
 double CostOfTasks(const PanelForm& form, const ProductSizes& s, int64_t rows, int64_t cols) {
   auto row_part = static_cast<double>(rows), col_part = static_cast<double>(cols);
   int64_t tasks = CeilDiv(s.m, rows) * CeilDiv(s.n, cols);
-  // Panels come from the last cache: for a task of one tile, about as slowly as they are
-  // multiplied.
-  double fetch = 1 + static_cast<double>(form.rows + form.cols) * (1 / row_part + 1 / col_part);
-  double one = row_part * col_part * static_cast<double>(s.k) / form.speed * fetch;
+  // Panels come from the last cache, which is quicker than memory.
+  constexpr double kCacheReads = 4 * kCoreReads;
+  double bytes = (row_part + col_part) * static_cast<double>(s.k * form.element);
+  double one = row_part * col_part * static_cast<double>(s.k) / form.speed + bytes / kCacheReads;
   // Panels that tasks share are written, and come back from the last cache.
   int64_t vectors = (rows < s.m ? s.n : 0) + (cols < s.n ? s.m : 0);
   double share = 2 * static_cast<double>(vectors * s.k * form.element) / kCoreReads;
-  auto threads = static_cast<double>(Threads());
+  auto threads = static_cast<double>(TaskThreads());
   return one * (static_cast<double>(tasks) / threads + 1) + share / threads;
 }
 
@@ -168,6 +162,11 @@ int64_t VectorsAtOnce(const PanelForm& form, const Blocking& cut) {
 }
 
 }  // namespace
+
+int64_t TaskThreads() {
+  static const int64_t cores = AvailableCores();
+  return std::max(program::TargetFacts::kUsualThreads, cores);
+}
 
 Blocking BlockingOf(const PanelForm& form, const ProductSizes& s, const ProductTrial* trial) {
   Blocking cut;

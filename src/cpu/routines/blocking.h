@@ -19,6 +19,10 @@ struct Blocking {
   bool in_place;  // whole tiles are summed up in the result at every depth
 };
 
+// That tasks are shared out among. Where parts of the result begin changes no sum: they may depend
+// on the machine.
+int64_t TaskThreads();
+
 // What a benchmark tries and measures; a product without one measures nothing.
 struct ProductTrial {
   int64_t depth = 0, task_rows = 0, task_cols = 0;  // 0: as ever

@@ -119,7 +119,7 @@ ProductParts PartsForReading(const PanelForm& form, const ProductSizes& s) {
   parts.depths = std::max(std::min(most, CeilDiv(kParts, by_run)), CeilDiv(s.k, kLongSum));
   parts.depth = RoundUp(CeilDiv(s.k, parts.depths), 64);
   parts.depths = CeilDiv(s.k, parts.depth);
-  parts.col_parts = std::max(by_run, CeilDiv(kParts, parts.depths));
+  parts.col_parts = std::max(by_run, CeilDiv(4 * TaskThreads(), parts.depths));
   parts.cols = RoundUp(CeilDiv(s.n, parts.col_parts), form.cols);
   parts.col_parts = CeilDiv(s.n, parts.cols);
   return parts;
