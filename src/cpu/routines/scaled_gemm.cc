@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cpu/routines/gemm_product.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_product.h"
 #include "cpu/routines/prepare.h"
@@ -170,7 +171,9 @@ class ScaledGemm : public PreparedRoutine {
       ScaledNumbers a = Side(context, true, i), b = Side(context, false, i);
       ResultMatrix result = {c_, context.memory[4] + i * form_.m * form_.n * ByteWidth(c_),
                              form_.n};
-      if (const NarrowKernel* kernel = Kernel()) {
+      if (IsPlain() && HasScaleOne(a) && HasScaleOne(b)) {
+        TRY(MultiplyOne<float>(means, PlainProduct(a, b, result.data), {}));
+      } else if (const NarrowKernel* kernel = Kernel()) {
         ScaledBf16Product product(*kernel, a, b);
         TRY(MultiplyPacked<float>(means, Sizes(), product, result, 1, 0));
       } else {
@@ -185,7 +188,8 @@ class ScaledGemm : public PreparedRoutine {
     if (const NarrowKernel* kernel = Kernel()) {
       return PackedScratch<float>(NarrowForm(*kernel), Sizes(), threads);
     }
-    return MultiplyScratch<float>(Sizes(), threads);
+    int64_t plain = IsPlain() ? ScratchOfOne<float>(PlainProduct({}, {}, nullptr), threads) : 0;
+    return std::max(plain, MultiplyScratch<float>(Sizes(), threads));
   }
 
  private:
@@ -194,6 +198,37 @@ class ScaledGemm : public PreparedRoutine {
     bool narrow = form_.operands == DType::kBF16;
     return narrow ? FindNarrowKernel(DType::kBF16, DType::kBF16) : nullptr;
   }
+  // Whether gemm takes the numbers as they are, where they have no scales: it has ways for few rows
+  // and for rows that are consecutive.
+  bool IsPlain() const {
+    auto takes = [this](size_t side) {
+      DType type = types_[side];
+      bool rounds = type == DType::kF32 && form_.operands == DType::kBF16;
+      bool known =
+          type == DType::kF32 || type == DType::kBF16 || type == DType::kS8 || type == DType::kU8;
+      return known && !rounds && !packed_[side];
+    };
+    return Kernel() == nullptr && takes(0) && takes(1);
+  }
+  OneProduct PlainProduct(const ScaledNumbers& a, const ScaledNumbers& b, std::byte* c) const {
+    auto at = [](const ScaledNumbers& s) {
+      return s.data == nullptr ? nullptr : s.data + s.first * ByteWidth(s.dtype);
+    };
+    auto strides = [&](const program::ScaledSide& side, int64_t vectors) {
+      return side.k_first ? OperandStrides{1, vectors} : OperandStrides{form_.k, 1};
+    };
+    OperandStrides bs = strides(form_.b, form_.n);
+    return {form_.m,          form_.n,   form_.k,   at(a), at(b), c, strides(form_.a, form_.m),
+            {bs.col, bs.row}, types_[0], types_[1], c_,    1,     0};
+  }
+  // None, or one for all numbers, which is 1.
+  static bool HasScaleOne(const ScaledNumbers& s) {
+    if (s.scales == nullptr) return true;
+    float scale = 0;
+    if (s.is_one_block) LoadRun<float>(s.scale_type, s.scales, 1, &scale);
+    return scale == 1;
+  }
+
   ProductSizes Sizes() const { return {form_.m, form_.n, form_.k, false, !form_.b.k_first}; }
 
   // Matrix i of the batch.
@@ -216,6 +251,7 @@ class ScaledGemm : public PreparedRoutine {
     s.scale_k_stride = side.k_first ? scale_vectors : 1;
     s.vector_block = side.vector_block;
     s.k_block = side.k_block;
+    s.is_one_block = scale_vectors == 1 && blocks == 1;
     return s;
   }
 
