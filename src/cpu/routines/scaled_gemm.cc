@@ -173,6 +173,10 @@ class ScaledGemm : public PreparedRoutine {
                              form_.n};
       if (IsPlain() && HasScaleOne(a) && HasScaleOne(b)) {
         TRY(MultiplyOne<float>(means, PlainProduct(a, b, result.data), {}));
+      } else if (Streams()) {
+        OneProduct product = PlainProduct(a, b, result.data);
+        product.scaled_b = &b;
+        TRY(MultiplyStream<float>(means, product));
       } else if (const NarrowKernel* kernel = Kernel()) {
         ScaledBf16Product product(*kernel, a, b);
         TRY(MultiplyPacked<float>(means, Sizes(), product, result, 1, 0));
@@ -189,7 +193,11 @@ class ScaledGemm : public PreparedRoutine {
       return PackedScratch<float>(NarrowForm(*kernel), Sizes(), threads);
     }
     int64_t plain = IsPlain() ? ScratchOfOne<float>(PlainProduct({}, {}, nullptr), threads) : 0;
-    return std::max(plain, MultiplyScratch<float>(Sizes(), threads));
+    static constexpr ScaledNumbers kSome = {};
+    OneProduct streamed = PlainProduct({}, {}, nullptr);
+    streamed.scaled_b = &kSome;
+    int64_t stream = Streams() ? StreamScratch<float>(streamed) : 0;
+    return std::max({plain, stream, MultiplyScratch<float>(Sizes(), threads)});
   }
 
  private:
@@ -209,6 +217,13 @@ class ScaledGemm : public PreparedRoutine {
       return known && !rounds && !packed_[side];
     };
     return Kernel() == nullptr && takes(0) && takes(1);
+  }
+  // Few rows of f32 by rows of scaled numbers, which are read once, as they lie: packing them would
+  // take longer than the product.
+  bool Streams() const {
+    bool plain_left = types_[0] == DType::kF32 && !form_.a.has_scale;
+    return plain_left && form_.operands == DType::kF32 && BitWidth(types_[1]) <= 8 &&
+           form_.b.k_first && form_.m <= kStreamRows && form_.n >= kStreamRows;
   }
   OneProduct PlainProduct(const ScaledNumbers& a, const ScaledNumbers& b, std::byte* c) const {
     auto at = [](const ScaledNumbers& s) {

@@ -302,9 +302,14 @@ void ReadAcross(const ScaledNumbers& s, int64_t first, int64_t n, int64_t p0, in
         DecodeRun(s.dtype, from, part, part, one_scale ? scales : &one, to);
         continue;
       }
-      DecodeRun(s.dtype, from, part, part, &one, wide);
-      for (int64_t q = 0; q < part; ++q) wide[q] *= scales[q];
-      Store(wide, part, to);
+      if constexpr (std::is_same_v<T, float>) {
+        DecodeRun(s.dtype, from, part, part, &one, to);
+        for (int64_t q = 0; q < part; ++q) to[q] *= scales[q];
+      } else {
+        DecodeRun(s.dtype, from, part, part, &one, wide);
+        for (int64_t q = 0; q < part; ++q) wide[q] *= scales[q];
+        Store(wide, part, to);
+      }
     }
   }
 }
