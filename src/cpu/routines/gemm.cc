@@ -31,6 +31,7 @@ enum class Way : uint8_t {
   kDots,
   kSquares,
   kStream,
+  kTall,
   kSmall,
   kFew,
   kPacked
@@ -99,6 +100,7 @@ Way WayOf(const OneProduct& s) {
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
   if (TakesSquares<T>(s)) return Way::kSquares;
   if (streams && s.m <= StreamRows<T>(s)) return Way::kStream;
+  if (narrow == nullptr && IsTall<T>(s)) return Way::kTall;
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
   if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
   if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;
@@ -257,6 +259,10 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       break;
     case Way::kSquares: elements = CeilDivide(s.m, kDotSquare) * kDotSquare * s.k; break;
     case Way::kStream: return StreamScratch<T>(s);
+    case Way::kTall:
+      VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
+                     << ": rows are read where they lie, the few columns are packed";
+      return TallScratch<T>(s);
     case Way::kSmall:
       VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
                      << ": the right side is small and read where it lies";
@@ -303,6 +309,7 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(means, s) : MultiplyStream<T>(means, s));
       if (done) done(0, result_rows);
       return {};
+    case Way::kTall: return MultiplyTall<T>(means, s, done);
     case Way::kSmall: MultiplySmall<T>(means, *FindTileKernel<T>(s.n), s, done); return {};
     case Way::kFew:
       TRY(MultiplyFew<T>(means, *FindTileKernel<T>(s.n), s));

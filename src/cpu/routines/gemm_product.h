@@ -66,6 +66,16 @@ int64_t ComplexScratch(const OneProduct& product, int64_t threads);
 template <class T>
 Status MultiplyComplex(const Means& means, const OneProduct& product, const RowsDone& done);
 
+// gemm_tall.cc
+
+// Whether it is many rows, which are consecutive, by few columns; no depth beyond kLongSum.
+template <class T>
+bool IsTall(const OneProduct& s);
+template <class T>
+Status MultiplyTall(const Means& means, const OneProduct& s, const RowsDone& done);
+template <class T>
+int64_t TallScratch(const OneProduct& s);
+
 // gemm_unpacked.cc and gemm_stream.cc
 
 // A vector times rows of k elements: one row, b transposed.

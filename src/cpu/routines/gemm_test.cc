@@ -203,6 +203,19 @@ TEST(Gemm, StreamsOfFewColumnsAreCutAlongTheContraction) {
 
 // Rows of bf16 or int8 where they lie: sums of any number of rows, columns and elements of the
 // contraction beside what vectors and runs of sums hold.
+// Rows are read where they lie; whole tiles, parts of them, one column beyond.
+TEST(Gemm, ManyRowsByFewColumns) {
+  Random random(21);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kS32}) {
+    for (int64_t n : {2, 5, 16, 17, 31, 48, 49}) {
+      for (int64_t k : {8, 63, 129, 700}) {
+        CheckGemm(random, {29, n, k, 2, false, k % 2 == 0, 0.5}, dtype, dtype, ToleranceOf(dtype));
+        CheckGemm(random, {48, n, k, 1, false, n % 2 == 0}, dtype, dtype, ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
 TEST(Gemm, StreamsOfNarrowElements) {
   Random random(20);
   for (auto [in, out] : {std::pair{DType::kBF16, DType::kF32},
