@@ -70,13 +70,15 @@ FewRowsProduct FewRowsOf(const OneProduct& s) {
           s.beta != 0};
 }
 
-// Packing b would take longer than the product.
+// Packing b would take longer than the product. Elements of other types are widened on the way,
+// which instructions for these need not: they get a square of rows at most.
 template <class T>
 bool TakesSquares(const OneProduct& s) {
   const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
-  return IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type) && s.bs.row == 1 &&
+  int64_t most = NarrowKernelFor<T>(s) != nullptr ? kDotSquare : kMostDotRows;
+  return ByteWidth(s.b_type) <= int64_t{sizeof(T)} && IsStoredAs<T>(s.c_type) && s.bs.row == 1 &&
          s.k >= std::max<int64_t>(kDotRows, 2 * kernel.lanes) &&
-         s.m <= std::min<int64_t>(kernel.dot_rows, kMostDotRows) && s.n % kDotSquare == 0;
+         s.m <= std::min<int64_t>(kernel.dot_rows, most) && s.n >= kDotSquare;
 }
 
 // Rows of a that one reading of b serves by a stream: where there is a micro-kernel that takes b as

@@ -29,8 +29,13 @@ bool IsTall(const OneProduct& s) {
   // Less is not worth packing the columns.
   constexpr int64_t kLeastDepth = program::TargetFacts::kUsualLanes;
   const TileKernel<T>* kernel = RowTileFor<T>(s.n);
-  return kernel != nullptr && s.as.col == 1 && IsStoredAs<T>(s.a_type) && IsStoredAs<T>(s.c_type) &&
-         s.m >= 2 * kernel->rows && s.k >= kLeastDepth && s.k <= kLongSum;
+  if (kernel == nullptr || s.as.col != 1 || !IsStoredAs<T>(s.a_type) || !IsStoredAs<T>(s.c_type) ||
+      s.k < kLeastDepth || s.k > kLongSum) {
+    return false;
+  }
+  // Rows of b that are whole vectors could be read where they lie, too.
+  bool by_rows = s.bs.col == 1 && IsStoredAs<T>(s.b_type) && s.n >= kernel->lanes;
+  return s.m >= (by_rows ? 2 * kernel->rows : kernel->rows / 2);
 }
 
 template <class T>

@@ -240,6 +240,22 @@ TEST(Gemm, SquaresOfDotProducts) {
     for (int64_t m : {2, 4, 7, 12, 16, 17}) {
       for (int64_t k : {15, 33, 70, 1000, 1030, 2100}) {
         CheckGemm(random, {m, 24, k, 1, k % 2 == 1, true, 2.0}, dtype, dtype, ToleranceOf(dtype));
+        CheckGemm(random, {m, 7, k, 2, false, true}, dtype, dtype, ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
+// Columns are widened on the way.
+TEST(Gemm, SquaresOfOtherTypes) {
+  Random random(22);
+  for (auto [in, out] : {std::pair{DType::kBF16, DType::kF32},
+                         {DType::kF16, DType::kF32},
+                         {DType::kS8, DType::kS32},
+                         {DType::kS16, DType::kS32}}) {
+    for (int64_t m : {2, 3, 9, 16}) {
+      for (int64_t n : {4, 5, 23}) {
+        CheckGemm(random, {m, n, 1030, 2, false, true}, in, out, ToleranceOf(out));
       }
     }
   }
