@@ -1,6 +1,4 @@
-"""Sequences, optimizers, losses and linear algebra as users write them: training steps, decode steps, sums over indices."""
-
-import functools
+"""Sequences as users write them: recurrences, transformers, mixtures of experts, their training, decode steps."""
 
 import jax
 from jax import lax
@@ -12,7 +10,6 @@ from architecture_programs import BF16, F32, gelu, layer_norm, numbers, relu, si
 import harness
 
 PROGRAMS = []
-silent = dict(forms=("forward",))
 
 
 def network(*args, **options):
@@ -20,14 +17,6 @@ def network(*args, **options):
   architecture_programs.network(*args, **options)
   PROGRAMS.extend(architecture_programs.PROGRAMS[before:])
   del architecture_programs.PROGRAMS[before:]
-
-
-def step(kind, tolerance=1e-4, **options):
-  """@step(kind) def name(): return function, arguments."""
-  def add(make):
-    PROGRAMS.append(harness.Program(name=make.__name__, kind=kind, make=make, tolerance=tolerance, **options))
-    return make
-  return add
 
 
 def tokens(seed, words, *shape):
@@ -222,4 +211,4 @@ def greedy(w, h):
   return lax.scan(one, (h, jnp.zeros(h.shape[0], jnp.int32)), None, length=40)[1]
 
 
-network("greedy", "decode step", {"table": (3000, 160), "h": (160, 160)}, greedy, lambda: numbers(12, 4, 160), **silent)
+network("greedy", "decode step", {"table": (3000, 160), "h": (160, 160)}, greedy, lambda: numbers(12, 4, 160), forms=("forward",))

@@ -5,14 +5,18 @@
 #include <cstdint>
 
 #include "program/sum_order.h"
+#include "program/target_facts.h"
+#include "program/work_bounds.h"
 
 namespace weft::cpu {
 
 // Terms that a sum of f32 takes before it is added to one of f64.
 inline constexpr int64_t kChannelRun = 2 * program::SumOrder::kRun;
-inline constexpr int64_t kMostPlaces = 8;         // that are summed at once
-inline constexpr int64_t kMostChannelLanes = 16;  // of a vector
-inline constexpr int64_t kChannelWidths = 4;      // of vectors, down to one element
+// Places that are summed at once: half of the registers that every machine has.
+inline constexpr int64_t kMostPlaces = program::TargetFacts::kVectorRegisters / 2;
+inline constexpr int64_t kMostChannelLanes = program::TargetFacts::kLineBytes / sizeof(float);
+// Of vectors: whole ones, halves, quarters, one element.
+inline constexpr int64_t kChannelWidths = program::CodeBounds::kCopies;
 
 template <class T>
 struct ChannelRow {
