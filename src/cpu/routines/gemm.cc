@@ -100,9 +100,12 @@ Way WayOf(const OneProduct& s) {
     return Way::kSmallNarrow;
   }
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
+  // Either side could be packed: the smaller one.
+  bool is_tall = narrow == nullptr && IsTall<T>(s);
+  if (is_tall && s.m > s.n) return Way::kTall;
   if (TakesSquares<T>(s)) return Way::kSquares;
   if (streams && s.m <= StreamRows<T>(s)) return Way::kStream;
-  if (narrow == nullptr && IsTall<T>(s)) return Way::kTall;
+  if (is_tall) return Way::kTall;
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
   if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
   if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;
