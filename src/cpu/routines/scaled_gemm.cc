@@ -216,7 +216,9 @@ class ScaledGemm : public PreparedRoutine {
           type == DType::kF32 || type == DType::kBF16 || type == DType::kS8 || type == DType::kU8;
       return known && !rounds && !packed_[side];
     };
-    return Kernel() == nullptr && takes(0) && takes(1);
+    // Kernels for two integers make integers.
+    bool any_float = IsFloat(types_[0]) || IsFloat(types_[1]);
+    return Kernel() == nullptr && any_float && takes(0) && takes(1);
   }
   // Few rows of f32 by rows of scaled numbers, which are read once, as they lie: packing them would
   // take longer than the product.

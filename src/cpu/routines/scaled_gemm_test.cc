@@ -150,6 +150,9 @@ TEST(ScaledGemm, WithoutScales) {
         CallUnderTest call = ScaledCall(random, c, {DType::kF32, b, DType::kF32, "f32"});
         for (int64_t i = 0; i < call.inputs[3].size(); ++i) call.inputs[3].SetDouble(i, 1);
         Check(call, 2e-5, StrCat("without scales, ", m, " rows"));
+        CallUnderTest both = ScaledCall(random, c, {b, b, DType::kF32, "f32"});
+        for (int64_t i = 0; i < both.inputs[3].size(); ++i) both.inputs[3].SetDouble(i, 1);
+        Check(both, 2e-5, StrCat("without scales, both narrow, ", m, " rows"));
       }
     }
   }
