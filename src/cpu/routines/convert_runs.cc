@@ -45,6 +45,8 @@ struct Conversions {
   void (*f16)(const std::byte*, int64_t, float*);
   void (*s8)(const std::byte*, int64_t, uint32_t*);
   void (*u8)(const std::byte*, int64_t, uint32_t*);
+  void (*s8_float)(const std::byte*, int64_t, float*);
+  void (*u8_float)(const std::byte*, int64_t, float*);
   void (*to_bf16)(const float*, int64_t, std::byte*);
 };
 
@@ -52,20 +54,27 @@ void PlainF16(const std::byte* src, int64_t n, float* dst) {
   LoadF32(DType::kF16, src, n, dst);
 }
 
-#define WEFT_CONVERSIONS(NAME, TARGET, F16)                               \
-  TARGET void Bf16##NAME(const std::byte* src, int64_t n, float* dst) {   \
-    WidenAs<uint16_t, float>(src, n, dst);                                \
-  }                                                                       \
-  TARGET void S8##NAME(const std::byte* src, int64_t n, uint32_t* dst) {  \
-    WidenAs<int8_t, uint32_t>(src, n, dst);                               \
-  }                                                                       \
-  TARGET void U8##NAME(const std::byte* src, int64_t n, uint32_t* dst) {  \
-    WidenAs<uint8_t, uint32_t>(src, n, dst);                              \
-  }                                                                       \
-  TARGET void ToBf16##NAME(const float* src, int64_t n, std::byte* dst) { \
-    RoundAll(src, n, dst);                                                \
-  }                                                                       \
-  constexpr Conversions k##NAME = {Bf16##NAME, F16, S8##NAME, U8##NAME, ToBf16##NAME};
+#define WEFT_CONVERSIONS(NAME, TARGET, F16)                                             \
+  TARGET void Bf16##NAME(const std::byte* src, int64_t n, float* dst) {                 \
+    WidenAs<uint16_t, float>(src, n, dst);                                              \
+  }                                                                                     \
+  TARGET void S8##NAME(const std::byte* src, int64_t n, uint32_t* dst) {                \
+    WidenAs<int8_t, uint32_t>(src, n, dst);                                             \
+  }                                                                                     \
+  TARGET void U8##NAME(const std::byte* src, int64_t n, uint32_t* dst) {                \
+    WidenAs<uint8_t, uint32_t>(src, n, dst);                                            \
+  }                                                                                     \
+  TARGET void S8Float##NAME(const std::byte* src, int64_t n, float* dst) {              \
+    WidenAs<int8_t, float>(src, n, dst);                                                \
+  }                                                                                     \
+  TARGET void U8Float##NAME(const std::byte* src, int64_t n, float* dst) {              \
+    WidenAs<uint8_t, float>(src, n, dst);                                               \
+  }                                                                                     \
+  TARGET void ToBf16##NAME(const float* src, int64_t n, std::byte* dst) {               \
+    RoundAll(src, n, dst);                                                              \
+  }                                                                                     \
+  constexpr Conversions k##NAME = {Bf16##NAME,    F16,           S8##NAME,    U8##NAME, \
+                                   S8Float##NAME, U8Float##NAME, ToBf16##NAME};
 
 #if !defined(__aarch64__)
 WEFT_CONVERSIONS(Plain, , PlainF16)
@@ -103,7 +112,8 @@ __attribute__((target("arch=armv8.2-a+bf16"))) void VectorToBf16(const float* sr
   }
   RoundAll(src + i, n - i, dst + 2 * i);
 }
-constexpr Conversions kNeonBf16 = {Bf16Neon, VectorF16, S8Neon, U8Neon, VectorToBf16};
+constexpr Conversions kNeonBf16 = {Bf16Neon,    VectorF16,   S8Neon,      U8Neon,
+                                   S8FloatNeon, U8FloatNeon, VectorToBf16};
 #endif
 
 const Conversions& HostConversions() {
@@ -132,6 +142,12 @@ void WidenS8(const std::byte* src, int64_t n, uint32_t* dst) {
 }
 void WidenU8(const std::byte* src, int64_t n, uint32_t* dst) {
   HostConversions().u8(src, n, dst);
+}
+void WidenS8(const std::byte* src, int64_t n, float* dst) {
+  HostConversions().s8_float(src, n, dst);
+}
+void WidenU8(const std::byte* src, int64_t n, float* dst) {
+  HostConversions().u8_float(src, n, dst);
 }
 void RoundToBf16(const float* src, int64_t n, std::byte* dst) {
   HostConversions().to_bf16(src, n, dst);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <complex>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/elements.h"
 #include "base/log.h"
+#include "cpu/routines/convolution_channels.h"
 #include "cpu/routines/convolution_first.h"
 #include "cpu/routines/convolution_narrow.h"
 #include "cpu/routines/convolution_taps.h"
@@ -16,7 +18,6 @@
 #include "cpu/routines/multiply.h"
 #include "cpu/routines/prepare.h"
 #include "cpu/routines/tiles.h"
-#include "program/sum_order.h"
 #include "program/target_facts.h"
 #include "program/work_bounds.h"
 
@@ -27,8 +28,6 @@ using program::ConvolutionForm;
 
 // Columns of a product for which packing windows takes longer than it gains.
 constexpr int64_t kFewFilters = 256;
-// Taps that one accumulator of f32 takes (kLongSum).
-constexpr int64_t kTapRun = 2 * program::SumOrder::kRun;
 
 class Convolution : public PreparedRoutine {
  public:
@@ -43,7 +42,11 @@ class Convolution : public PreparedRoutine {
     input_size_ = f_.batch_in * f_.in_features;
     for (const auto& a : f_.axes) input_size_ *= a.in;
     output_size_ = f_.batch * f_.out_features * positions_;
-    if (IsComplex(types_[2]) || IsDepthwise()) return;
+    if (IsComplex(types_[2])) return;
+    if (KeepsChannelsApart(f_)) {
+      channels_.emplace(f_);
+      return;
+    }
     for (ConvolutionPhase& phase : PhasesOf(f_)) {
       if (phase.positions > 0) plans_.push_back(PlanOf(std::move(phase), per_group_));
     }
@@ -79,12 +82,6 @@ class Convolution : public PreparedRoutine {
   }
 
  private:
-  // One input feature and one output feature in each group, all as neighbours.
-  bool IsDepthwise() const {
-    return f_.feature_groups > 1 && f_.kernel_in == 1 && per_group_ == 1 &&
-           f_.in_feature_stride == 1 && f_.out_feature_stride == 1 && f_.kernel_out_stride == 1;
-  }
-
   // Whether rows of the result come out of products one after the other, as they lie in memory.
   bool MakesRows() const {
     bool as_is = WithSumType(types_[2], [&]<class T>() { return IsStoredAs<T>(types_[2]); });
@@ -114,6 +111,7 @@ class Convolution : public PreparedRoutine {
     if (Widens<T>(0)) elements += input_size_;
     if (Widens<T>(1)) elements += kernel_size;
     if (!IsStoredAs<T>(types_[2])) elements += output_size_;
+    if (channels_) elements += channels_->ScratchElements();
     for (const PhasePlan& plan : plans_) {
       auto [m, n, k, once, along] = plan.Sizes(per_group_);
       bool whole = IsWhole(plan), scattered = plan.form == ProductForm::kScattered;
@@ -138,13 +136,12 @@ class Convolution : public PreparedRoutine {
     const std::byte* kernel = Widened<T>(context, 1, kernel_size, wide_kernel.data());
     bool as_is = IsStoredAs<T>(types_[2]);
     T* output = as_is ? reinterpret_cast<T*>(context.memory[2]) : wide_output.data();
-    if (IsDepthwise()) {
-      Depthwise<T>(context, reinterpret_cast<const T*>(input), reinterpret_cast<const T*>(kernel),
-                   output);
-    } else {
-      for (const PhasePlan& plan : plans_) {
-        TRY(Products<T>(context, plan, input, kernel, output, epilogue));
-      }
+    if (channels_) {
+      TRY(channels_->Run<T>(context.means(), reinterpret_cast<const T*>(input),
+                            reinterpret_cast<const T*>(kernel), output));
+    }
+    for (const PhasePlan& plan : plans_) {
+      TRY(Products<T>(context, plan, input, kernel, output, epilogue));
     }
     if (as_is) return {};
     ForPieces(&context.pool, output_size_, 1.0, [&](int64_t begin, int64_t end) {
@@ -289,38 +286,6 @@ class Convolution : public PreparedRoutine {
     return offset;
   }
 
-  template <class T>
-  static void MoveSums(T* from, std::vector<double>& sums) {
-    for (size_t j = 0; j < sums.size(); ++j) {
-      sums[j] += static_cast<double>(from[j]);
-      from[j] = 0;
-    }
-  }
-
-  template <class T>
-  void Depthwise(const RoutineContext& context, const T* input, const T* kernel, T* output) const {
-    int64_t features = f_.out_features;
-    double cost = static_cast<double>(taps_ * features) / 4;
-    ForPieces(&context.pool, f_.batch * positions_, cost, [&](int64_t begin, int64_t end) {
-      std::vector<double> sums;  // of many taps
-      for (int64_t row = begin; row < end; ++row) {
-        T* to = output + OutputOffset(row);
-        std::fill_n(to, features, T(0));
-        bool cut = std::is_same_v<T, float> && taps_ > kTapRun;
-        sums.assign(cut ? static_cast<size_t>(features) : 0, 0);
-        for (int64_t tap = 0; tap < taps_; ++tap) {
-          if (cut && tap % kTapRun == 0) MoveSums(to, sums);
-          int64_t at = InputOffset(row, tap);
-          if (at < 0) continue;
-          const T *from = input + at, *factors = kernel + KernelOffset(tap);
-          for (int64_t j = 0; j < features; ++j) to[j] += from[j] * factors[j];
-        }
-        if (cut) MoveSums(to, sums);
-        for (size_t j = 0; j < sums.size(); ++j) to[j] = static_cast<T>(sums[j]);
-      }
-    });
-  }
-
   // Element by element.
   template <class T>
   Status RunComplex(const RoutineContext& context) const {
@@ -357,7 +322,8 @@ class Convolution : public PreparedRoutine {
   DType types_[3];
   Epilogue epilogue_;
   int64_t positions_ = 1, taps_ = 1, groups_, per_group_, input_size_, output_size_;
-  std::vector<PhasePlan> plans_;          // of products
+  std::vector<PhasePlan> plans_;  // of products
+  std::optional<ChannelConvolution> channels_;
   const NarrowKernel* narrow_ = nullptr;  // the micro-kernel that takes operands as they are
 };
 

@@ -53,21 +53,6 @@ void TransposeRows(const float* from, int64_t begin, int64_t end, int64_t column
   }
 }
 
-// `count` matrices, one behind the other.
-void TransposeAll(ThreadPool* pool, const float* from, int64_t count, int64_t rows, int64_t columns,
-                  float* to) {
-  int64_t strips = CeilDiv(rows, kStripRows);
-  ForPieces(pool, count * strips, static_cast<double>(kStripRows * columns),
-            [&](int64_t first, int64_t last) {
-              for (int64_t strip = first; strip < last; ++strip) {
-                int64_t matrix = strip / strips * rows * columns;
-                int64_t begin = strip % strips * kStripRows;
-                TransposeRows(from + matrix, begin, std::min(rows, begin + kStripRows), columns,
-                              columns, to + matrix, rows);
-              }
-            });
-}
-
 class Transposed : public PreparedRoutine {
  public:
   Transposed(const ConvolutionForm& form, std::unique_ptr<PreparedRoutine> inner,
@@ -86,13 +71,13 @@ class Transposed : public PreparedRoutine {
   Status Run(const RoutineContext& context) const override {
     auto input = TRY(Scratch<float>::New(context.means(), InputSize()));
     auto output = TRY(Scratch<float>::New(context.means(), OutputSize()));
-    TransposeAll(&context.pool, reinterpret_cast<const float*>(context.memory[0]), batch_,
-                 in_features_, in_places_, input.data());
+    TransposeMatrices(&context.pool, reinterpret_cast<const float*>(context.memory[0]), batch_,
+                      in_features_, in_places_, input.data());
     std::byte* memory[] = {reinterpret_cast<std::byte*>(input.data()), context.memory[1],
                            reinterpret_cast<std::byte*>(output.data())};
     TRY(inner_->Run({context.pool, memory, context.room}));
-    TransposeAll(&context.pool, output.data(), batch_, out_places_, out_features_,
-                 reinterpret_cast<float*>(context.memory[2]));
+    TransposeMatrices(&context.pool, output.data(), batch_, out_places_, out_features_,
+                      reinterpret_cast<float*>(context.memory[2]));
     EpilogueRun(epilogue_, context).OnAll(&context.pool);
     return {};
   }
@@ -111,6 +96,20 @@ class Transposed : public PreparedRoutine {
 };
 
 }  // namespace
+
+void TransposeMatrices(ThreadPool* pool, const float* from, int64_t count, int64_t rows,
+                       int64_t columns, float* to) {
+  int64_t strips = CeilDiv(rows, kStripRows);
+  ForPieces(pool, count * strips, static_cast<double>(kStripRows * columns),
+            [&](int64_t first, int64_t last) {
+              for (int64_t strip = first; strip < last; ++strip) {
+                int64_t matrix = strip / strips * rows * columns;
+                int64_t begin = strip % strips * kStripRows;
+                TransposeRows(from + matrix, begin, std::min(rows, begin + kStripRows), columns,
+                              columns, to + matrix, rows);
+              }
+            });
+}
 
 bool IsWorthTransposing(const ConvolutionForm& f) {
   if (f.feature_groups != 1 || f.batch_groups != 1 || f.axes.empty() ||

@@ -17,4 +17,8 @@ std::unique_ptr<PreparedRoutine> PrepareTransposed(const program::ConvolutionFor
                                                    std::unique_ptr<PreparedRoutine> inner,
                                                    const Epilogue& epilogue);
 
+// `count` matrices of f32, one behind the other.
+void TransposeMatrices(ThreadPool* pool, const float* from, int64_t count, int64_t rows,
+                       int64_t columns, float* to);
+
 }  // namespace weft::cpu

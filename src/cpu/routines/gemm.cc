@@ -31,6 +31,7 @@ enum class Way : uint8_t {
   kDots,
   kSquares,
   kStream,
+  kTall,
   kSmall,
   kFew,
   kPacked
@@ -69,13 +70,15 @@ FewRowsProduct FewRowsOf(const OneProduct& s) {
           s.beta != 0};
 }
 
-// Packing b would take longer than the product.
+// Packing b would take longer than the product. Elements of other types are widened on the way,
+// which instructions for these need not: they get a square of rows at most.
 template <class T>
 bool TakesSquares(const OneProduct& s) {
   const TileKernel<T>& kernel = *FindTileKernel<T>(INT64_MAX);
-  return IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type) && s.bs.row == 1 &&
+  int64_t most = NarrowKernelFor<T>(s) != nullptr ? kDotSquare : kMostDotRows;
+  return ByteWidth(s.b_type) <= int64_t{sizeof(T)} && IsStoredAs<T>(s.c_type) && s.bs.row == 1 &&
          s.k >= std::max<int64_t>(kDotRows, 2 * kernel.lanes) &&
-         s.m <= std::min<int64_t>(kernel.dot_rows, kMostDotRows) && s.n % kDotSquare == 0;
+         s.m <= std::min<int64_t>(kernel.dot_rows, most) && s.n >= kDotSquare;
 }
 
 // Rows of a that one reading of b serves by a stream: where there is a micro-kernel that takes b as
@@ -97,8 +100,12 @@ Way WayOf(const OneProduct& s) {
     return Way::kSmallNarrow;
   }
   if (s.m == 1 && s.bs.row == 1 && s.k >= 8) return Way::kDots;
+  // Either side could be packed: the smaller one.
+  bool is_tall = narrow == nullptr && IsTall<T>(s);
+  if (is_tall && s.m > s.n) return Way::kTall;
   if (TakesSquares<T>(s)) return Way::kSquares;
   if (streams && s.m <= StreamRows<T>(s)) return Way::kStream;
+  if (is_tall) return Way::kTall;
   bool as_is = IsStoredAs<T>(s.b_type) && IsStoredAs<T>(s.c_type);
   if (!as_is || s.bs.col != 1 || FindTileKernel<T>(s.n) == nullptr) return Way::kPacked;
   if (s.m * s.n * s.k <= kSmallWork) return Way::kSmall;
@@ -257,6 +264,10 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       break;
     case Way::kSquares: elements = CeilDivide(s.m, kDotSquare) * kDotSquare * s.k; break;
     case Way::kStream: return StreamScratch<T>(s);
+    case Way::kTall:
+      VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
+                     << ": rows are read where they lie, the few columns are packed";
+      return TallScratch<T>(s);
     case Way::kSmall:
       VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
                      << ": the right side is small and read where it lies";
@@ -303,6 +314,7 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       TRY(WayOf<T>(s) == Way::kDots ? MultiplyDots<T>(means, s) : MultiplyStream<T>(means, s));
       if (done) done(0, result_rows);
       return {};
+    case Way::kTall: return MultiplyTall<T>(means, s, done);
     case Way::kSmall: MultiplySmall<T>(means, *FindTileKernel<T>(s.n), s, done); return {};
     case Way::kFew:
       TRY(MultiplyFew<T>(means, *FindTileKernel<T>(s.n), s));

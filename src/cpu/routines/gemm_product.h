@@ -25,6 +25,8 @@ inline int64_t CeilDivide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+struct ScaledNumbers;  // scaled_runs.h
+
 // Elements from one row of op(x) to the next, and from one column to the next.
 struct OperandStrides {
   int64_t row, col;
@@ -39,6 +41,8 @@ struct OneProduct {
   DType a_type, b_type, c_type;
   double alpha, beta;
   bool more = false;  // operands of another one follow in memory
+  // What b is, for MultiplyStream of floats: rows are scaled as they are read. Null: as it lies.
+  const ScaledNumbers* scaled_b = nullptr;
 };
 
 template <class T>
@@ -61,6 +65,16 @@ template <class T>
 int64_t ComplexScratch(const OneProduct& product, int64_t threads);
 template <class T>
 Status MultiplyComplex(const Means& means, const OneProduct& product, const RowsDone& done);
+
+// gemm_tall.cc
+
+// Whether it is many rows, which are consecutive, by few columns; no depth beyond kLongSum.
+template <class T>
+bool IsTall(const OneProduct& s);
+template <class T>
+Status MultiplyTall(const Means& means, const OneProduct& s, const RowsDone& done);
+template <class T>
+int64_t TallScratch(const OneProduct& s);
 
 // gemm_unpacked.cc and gemm_stream.cc
 

@@ -6,6 +6,7 @@
 #include "cpu/routines/gemm_product.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_stream.h"
+#include "cpu/routines/scaled_runs.h"
 #include "program/work_bounds.h"
 
 namespace weft::cpu {
@@ -14,7 +15,7 @@ namespace {
 // What takes rows of b as they are; null: they are widened.
 template <class T>
 const NarrowStream* NarrowStreamOf(const OneProduct& s, bool is_cut) {
-  if (s.bs.col != 1) return nullptr;
+  if (s.bs.col != 1 || s.scaled_b != nullptr) return nullptr;
   if (std::is_same_v<T, float>) {
     return s.b_type == DType::kBF16 ? FindNarrowStream(s.b_type) : nullptr;
   }
@@ -241,6 +242,12 @@ class StreamBlock {
     if (p >= s_.k) {
       std::fill_n(wide, n_ - first, T(0));
       return wide;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (s_.scaled_b != nullptr) {
+        ReadAcross<float>(*s_.scaled_b, j_ + first, n_ - first, p, 1, wide, 0);
+        return wide;
+      }
     }
     const std::byte* from = s_.b + (p * s_.bs.row + j_ + first) * ByteWidth(s_.b_type);
     if (IsStoredAs<T>(s_.b_type)) return reinterpret_cast<const T*>(from);

@@ -203,6 +203,19 @@ TEST(Gemm, StreamsOfFewColumnsAreCutAlongTheContraction) {
 
 // Rows of bf16 or int8 where they lie: sums of any number of rows, columns and elements of the
 // contraction beside what vectors and runs of sums hold.
+// Rows are read where they lie; whole tiles, parts of them, one column beyond.
+TEST(Gemm, ManyRowsByFewColumns) {
+  Random random(21);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kS32}) {
+    for (int64_t n : {2, 5, 16, 17, 31, 48, 49}) {
+      for (int64_t k : {8, 63, 129, 700}) {
+        CheckGemm(random, {29, n, k, 2, false, k % 2 == 0, 0.5}, dtype, dtype, ToleranceOf(dtype));
+        CheckGemm(random, {48, n, k, 1, false, n % 2 == 0}, dtype, dtype, ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
 TEST(Gemm, StreamsOfNarrowElements) {
   Random random(20);
   for (auto [in, out] : {std::pair{DType::kBF16, DType::kF32},
@@ -227,6 +240,22 @@ TEST(Gemm, SquaresOfDotProducts) {
     for (int64_t m : {2, 4, 7, 12, 16, 17}) {
       for (int64_t k : {15, 33, 70, 1000, 1030, 2100}) {
         CheckGemm(random, {m, 24, k, 1, k % 2 == 1, true, 2.0}, dtype, dtype, ToleranceOf(dtype));
+        CheckGemm(random, {m, 7, k, 2, false, true}, dtype, dtype, ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
+// Columns are widened on the way.
+TEST(Gemm, SquaresOfOtherTypes) {
+  Random random(22);
+  for (auto [in, out] : {std::pair{DType::kBF16, DType::kF32},
+                         {DType::kF16, DType::kF32},
+                         {DType::kS8, DType::kS32},
+                         {DType::kS16, DType::kS32}}) {
+    for (int64_t m : {2, 3, 9, 16}) {
+      for (int64_t n : {4, 5, 23}) {
+        CheckGemm(random, {m, n, 1030, 2, false, true}, in, out, ToleranceOf(out));
       }
     }
   }

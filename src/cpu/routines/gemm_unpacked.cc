@@ -73,26 +73,38 @@ Status MultiplySquares(const Means& means, const OneProduct& s) {
         .Pack(0, 1, 0, s.k, 1, left.data() + i * s.k);
   }
   auto dots = FindTileKernel<T>(INT64_MAX)->dots;
-  const T* b = reinterpret_cast<const T*>(s.b);
+  bool as_is = IsStoredAs<T>(s.b_type);
   T* c = reinterpret_cast<T*>(s.c);
   T alpha = FactorOf<T>(s.alpha), beta = FactorOf<T>(s.beta);
-  auto run = [&](int64_t j) {
+  // Columns from j on, of which the first `skip` are another square's.
+  auto run = [&](int64_t j, int64_t skip) {
+    alignas(64) T wide[kDotSquare * kSmallDepth];
     DotSum<T> sums[kMostDotRows * kDotSquare] = {};
     for (int64_t p = 0; p < s.k; p += kSmallDepth) {
+      int64_t kn = std::min(kSmallDepth, s.k - p), width = ByteWidth(s.b_type);
+      const std::byte* from = s.b + (j * s.bs.col + p) * width;
+      for (int64_t q = 0; q < kDotSquare && !as_is; ++q) {
+        LoadRun<T>(s.b_type, from + q * s.bs.col * width, kn, wide + q * kSmallDepth);
+      }
       for (int64_t g = 0; g < groups; ++g) {
-        dots(std::min(kSmallDepth, s.k - p), left.data() + g * kDotSquare * s.k + p, s.k,
-             b + j * s.bs.col + p, s.bs.col, sums + g * kDotSquare * kDotSquare);
+        dots(kn, left.data() + g * kDotSquare * s.k + p, s.k,
+             as_is ? reinterpret_cast<const T*>(from) : wide, as_is ? s.bs.col : kSmallDepth,
+             sums + g * kDotSquare * kDotSquare);
       }
     }
     for (int64_t q = 0; q < s.m * kDotSquare; ++q) {
+      if (q % kDotSquare < skip) continue;
       T& to = c[q / kDotSquare * s.n + j + q % kDotSquare];
       to = static_cast<T>(alpha * static_cast<T>(sums[q]) + (beta != 0 ? beta * to : T(0)));
     }
   };
-  int64_t tasks = s.n / kDotSquare;
+  int64_t tasks = CeilDivide(s.n, kDotSquare);
   double cost = static_cast<double>(s.k * kDotSquare * int64_t{sizeof(T)}) / kCoreReads;
   ForPieces(means.pool, tasks, cost, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) run(task * kDotSquare);
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t j = std::min(task * kDotSquare, s.n - kDotSquare);
+      run(j, task * kDotSquare - j);
+    }
   });
   return {};
 }

@@ -43,6 +43,8 @@ void LoadRun(DType from, const std::byte* src, int64_t n, T* dst) {
   if constexpr (std::is_same_v<T, float>) {
     if (from == DType::kBF16) return WidenBf16(src, n, dst);
     if (from == DType::kF16) return WidenF16(src, n, dst);
+    if (from == DType::kS8) return WidenS8(src, n, dst);
+    if (from == DType::kU8) return WidenU8(src, n, dst);
     LoadF32(from, src, n, dst);
   } else if constexpr (std::is_same_v<T, double>) {
     LoadF64(from, src, n, dst);

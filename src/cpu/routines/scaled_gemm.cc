@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cpu/routines/gemm_product.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_product.h"
 #include "cpu/routines/prepare.h"
@@ -170,7 +171,13 @@ class ScaledGemm : public PreparedRoutine {
       ScaledNumbers a = Side(context, true, i), b = Side(context, false, i);
       ResultMatrix result = {c_, context.memory[4] + i * form_.m * form_.n * ByteWidth(c_),
                              form_.n};
-      if (const NarrowKernel* kernel = Kernel()) {
+      if (IsPlain() && HasScaleOne(a) && HasScaleOne(b)) {
+        TRY(MultiplyOne<float>(means, PlainProduct(a, b, result.data), {}));
+      } else if (Streams()) {
+        OneProduct product = PlainProduct(a, b, result.data);
+        product.scaled_b = &b;
+        TRY(MultiplyStream<float>(means, product));
+      } else if (const NarrowKernel* kernel = Kernel()) {
         ScaledBf16Product product(*kernel, a, b);
         TRY(MultiplyPacked<float>(means, Sizes(), product, result, 1, 0));
       } else {
@@ -185,7 +192,12 @@ class ScaledGemm : public PreparedRoutine {
     if (const NarrowKernel* kernel = Kernel()) {
       return PackedScratch<float>(NarrowForm(*kernel), Sizes(), threads);
     }
-    return MultiplyScratch<float>(Sizes(), threads);
+    int64_t plain = IsPlain() ? ScratchOfOne<float>(PlainProduct({}, {}, nullptr), threads) : 0;
+    static constexpr ScaledNumbers kSome = {};
+    OneProduct streamed = PlainProduct({}, {}, nullptr);
+    streamed.scaled_b = &kSome;
+    int64_t stream = Streams() ? StreamScratch<float>(streamed) : 0;
+    return std::max({plain, stream, MultiplyScratch<float>(Sizes(), threads)});
   }
 
  private:
@@ -194,6 +206,46 @@ class ScaledGemm : public PreparedRoutine {
     bool narrow = form_.operands == DType::kBF16;
     return narrow ? FindNarrowKernel(DType::kBF16, DType::kBF16) : nullptr;
   }
+  // Whether gemm takes the numbers as they are, where they have no scales: it has ways for few rows
+  // and for rows that are consecutive.
+  bool IsPlain() const {
+    auto takes = [this](size_t side) {
+      DType type = types_[side];
+      bool rounds = type == DType::kF32 && form_.operands == DType::kBF16;
+      bool known =
+          type == DType::kF32 || type == DType::kBF16 || type == DType::kS8 || type == DType::kU8;
+      return known && !rounds && !packed_[side];
+    };
+    // Kernels for two integers make integers.
+    bool any_float = IsFloat(types_[0]) || IsFloat(types_[1]);
+    return Kernel() == nullptr && any_float && takes(0) && takes(1);
+  }
+  // Few rows of f32 by rows of scaled numbers, which are read once, as they lie: packing them would
+  // take longer than the product.
+  bool Streams() const {
+    bool plain_left = types_[0] == DType::kF32 && !form_.a.has_scale;
+    return plain_left && form_.operands == DType::kF32 && BitWidth(types_[1]) <= 8 &&
+           form_.b.k_first && form_.m <= kStreamRows && form_.n >= kStreamRows;
+  }
+  OneProduct PlainProduct(const ScaledNumbers& a, const ScaledNumbers& b, std::byte* c) const {
+    auto at = [](const ScaledNumbers& s) {
+      return s.data == nullptr ? nullptr : s.data + s.first * ByteWidth(s.dtype);
+    };
+    auto strides = [&](const program::ScaledSide& side, int64_t vectors) {
+      return side.k_first ? OperandStrides{1, vectors} : OperandStrides{form_.k, 1};
+    };
+    OperandStrides bs = strides(form_.b, form_.n);
+    return {form_.m,          form_.n,   form_.k,   at(a), at(b), c, strides(form_.a, form_.m),
+            {bs.col, bs.row}, types_[0], types_[1], c_,    1,     0};
+  }
+  // None, or one for all numbers, which is 1.
+  static bool HasScaleOne(const ScaledNumbers& s) {
+    if (s.scales == nullptr) return true;
+    float scale = 0;
+    if (s.is_one_block) LoadRun<float>(s.scale_type, s.scales, 1, &scale);
+    return scale == 1;
+  }
+
   ProductSizes Sizes() const { return {form_.m, form_.n, form_.k, false, !form_.b.k_first}; }
 
   // Matrix i of the batch.
@@ -216,6 +268,7 @@ class ScaledGemm : public PreparedRoutine {
     s.scale_k_stride = side.k_first ? scale_vectors : 1;
     s.vector_block = side.vector_block;
     s.k_block = side.k_block;
+    s.is_one_block = scale_vectors == 1 && blocks == 1;
     return s;
   }
 

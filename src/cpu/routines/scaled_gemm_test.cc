@@ -109,6 +109,15 @@ TEST(ScaledGemm, Shapes) {
               {DType::kBF16, DType::kF8E4M3FN, DType::kF32, "bf16", DType::kBF16});
   CheckScaled(random, {16, 64, 64, 1, 64, false, false, false, false},
               {DType::kBF16, DType::kS8, DType::kF32, "bf16", DType::kBF16});
+  // Few rows that are multiplied as numbers are read.
+  for (int64_t m : {1, 6, 16}) {
+    for (DType b : {DType::kS8, DType::kF8E4M3FN, DType::kS4}) {
+      CheckScaled(random, {m, 1100, 640, 2, 32, false, false},
+                  {DType::kF32, b, DType::kF32, "f32"});
+      CheckScaled(random, {m, 530, 2048, 1, 2048, true, false, false, true, 530},
+                  {DType::kF32, b, DType::kBF16, "f32"});
+    }
+  }
   CheckScaled(random, {0, 4, 4, 1, 4}, {DType::kBF16, DType::kS8, DType::kF32});
 }
 
@@ -128,6 +137,24 @@ TEST(ScaledGemm, Specials) {
       nans += std::isnan((*want)[0].GetDouble(i));
     }
     EXPECT_EQ(nans, 16);
+  }
+}
+
+// A scale of 1 for all numbers.
+TEST(ScaledGemm, WithoutScales) {
+  Random random(5);
+  for (DType b : {DType::kS8, DType::kU8, DType::kBF16}) {
+    for (int64_t m : {1, 5, 40}) {
+      for (bool trans_b : {false, true}) {
+        ScaledCase c = {m, 130, 70, 2, 70, false, trans_b, false, true, 130};
+        CallUnderTest call = ScaledCall(random, c, {DType::kF32, b, DType::kF32, "f32"});
+        for (int64_t i = 0; i < call.inputs[3].size(); ++i) call.inputs[3].SetDouble(i, 1);
+        Check(call, 2e-5, StrCat("without scales, ", m, " rows"));
+        CallUnderTest both = ScaledCall(random, c, {b, b, DType::kF32, "f32"});
+        for (int64_t i = 0; i < both.inputs[3].size(); ++i) both.inputs[3].SetDouble(i, 1);
+        Check(both, 2e-5, StrCat("without scales, both narrow, ", m, " rows"));
+      }
+    }
   }
 }
 

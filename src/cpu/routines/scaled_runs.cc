@@ -11,6 +11,7 @@
 #include "cpu/routines/machine.h"
 #include "cpu/routines/multiply.h"
 #include "program/sum_order.h"
+#include "program/target_facts.h"
 
 #if defined(__aarch64__)
 #include "cpu/routines/scaled_neon.h"
@@ -115,13 +116,21 @@ bool DecodeByVectors(DType dtype, const std::byte* src, int64_t n, int64_t block
 }
 #endif
 
+// Numbers, of which DecodeByVectors takes multiples.
+constexpr int64_t kByVectors = 2 * program::TargetFacts::kUsualLanes;
+
 // n numbers of whole bytes that lie one behind the other, at most kScaledRun, of blocks that begin
 // with the first. scales[i]: of block i.
 template <class T>
 void DecodeRun(DType dtype, const std::byte* src, int64_t n, int64_t block, const float* scales,
                T* out) {
 #if defined(WEFT_SCALED_VECTORS)
-  if (DecodeByVectors(dtype, src, n, block, scales, InRow(out))) return;
+  // One scale for all: what whole vectors leave comes by the table.
+  int64_t whole = block >= n ? n / kByVectors * kByVectors : n;
+  if (whole > 0 && DecodeByVectors(dtype, src, whole, std::min(block, whole), scales, InRow(out))) {
+    if (whole == n) return;
+    src += whole, out += whole, n -= whole;
+  }
 #endif
   alignas(64) float wide[kScaledRun];
   if (ByteWidth(dtype) == 1) {
@@ -279,21 +288,28 @@ void ReadAcross(const ScaledNumbers& s, int64_t first, int64_t n, int64_t p0, in
   alignas(64) float wide[kScaledRun], scales[kScaledRun];
   for (int64_t i = 0; i < n; i += kScaledRun) {
     int64_t part = std::min(kScaledRun, n - i), block = -1;
+    bool one_scale = s.scales != nullptr &&
+                     (first + i) / s.vector_block == (first + i + part - 1) / s.vector_block;
     for (int64_t p = p0; p < p0 + rows; ++p) {
       T* to = out + (p - p0) * row_stride + i;
       const std::byte* from = WholeBytes(s, p * s.k_stride + first + i, part, room);
       const float one = 1;
-      if (s.scales == nullptr) {
-        DecodeRun(s.dtype, from, part, part, &one, to);
+      if (s.scales != nullptr && p / s.k_block != block) {
+        block = p / s.k_block;
+        LoadVectorScales(s, first + i, one_scale ? 1 : part, block, scales);
+      }
+      if (s.scales == nullptr || one_scale) {
+        DecodeRun(s.dtype, from, part, part, one_scale ? scales : &one, to);
         continue;
       }
-      if (p / s.k_block != block) {
-        block = p / s.k_block;
-        LoadVectorScales(s, first + i, part, block, scales);
+      if constexpr (std::is_same_v<T, float>) {
+        DecodeRun(s.dtype, from, part, part, &one, to);
+        for (int64_t q = 0; q < part; ++q) to[q] *= scales[q];
+      } else {
+        DecodeRun(s.dtype, from, part, part, &one, wide);
+        for (int64_t q = 0; q < part; ++q) wide[q] *= scales[q];
+        Store(wide, part, to);
       }
-      DecodeRun(s.dtype, from, part, part, &one, wide);
-      for (int64_t q = 0; q < part; ++q) wide[q] *= scales[q];
-      Store(wide, part, to);
     }
   }
 }

@@ -24,6 +24,7 @@ struct ScaledNumbers {
   const std::byte* scales = nullptr;  // null: there are none
   int64_t scale_vector_stride = 0, scale_k_stride = 0;
   int64_t vector_block = 1, k_block = 1;  // numbers that a scale covers
+  bool is_one_block = false;              // all of them
 };
 
 // Numbers k0 to k0 + n of a vector, where k_stride is 1. T: Bf16Bits or float.

@@ -88,6 +88,7 @@ WEFT_PACKED_TILES(Avx2One, WEFT_AVX2, 32, 12, 1)
 WEFT_TILES(Avx512, WEFT_AVX512, 64, 8, 3)
 WEFT_PACKED_TILES(Avx512Two, WEFT_AVX512, 64, 12, 2)
 WEFT_PACKED_TILES(Avx512One, WEFT_AVX512, 64, 16, 1)
+WEFT_PACKED_TILES(Avx512OneOfRows, WEFT_AVX512, 64, 12, 1)
 
 bool HasAvx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -111,6 +112,14 @@ std::vector<const TileKernel<T>*> PackedTiles() {
   if (HasAvx2()) return {&kTilesAvx2<T>, &kTilesAvx2One<T>};
   return {&kTilesSse2<T>};
 }
+
+// By columns.
+template <class T>
+std::vector<const TileKernel<T>*> RowTiles() {
+  if (HasAvx512()) return {&kTilesAvx512OneOfRows<T>, &kTilesAvx512Two<T>, &kTilesAvx512<T>};
+  if (HasAvx2()) return {&kTilesAvx2One<T>, &kTilesAvx2<T>};
+  return {&kTilesSse2<T>};
+}
 #else
 WEFT_TILES(Wide, , 16, 8, 3)
 WEFT_PACKED_TILES(WideTwo, , 16, 12, 2)
@@ -124,6 +133,11 @@ const TileKernel<T>* Find(int64_t max_lanes) {
 template <class T>
 std::vector<const TileKernel<T>*> PackedTiles() {
   return {&kTilesWide<T>, &kTilesWideTwo<T>, &kTilesWideOne<T>};
+}
+
+template <class T>
+std::vector<const TileKernel<T>*> RowTiles() {
+  return {};
 }
 #endif
 
@@ -153,7 +167,16 @@ template <class T>
 const TileKernel<T>& TileKernelFor(int64_t n) {
   return For<T>(n);
 }
+template <class T>
+const TileKernel<T>* RowTileFor(int64_t n) {
+  static const std::vector<const TileKernel<T>*> tiles = RowTiles<T>();
+  for (const TileKernel<T>* tile : tiles) {
+    if (tile->cols >= n && tile->from_rows != nullptr) return tile;
+  }
+  return nullptr;
+}
 #define WEFT_INSTANTIATE(T)                                 \
+  template const TileKernel<T>* RowTileFor<T>(int64_t);     \
   template const TileKernel<T>* FindTileKernel<T>(int64_t); \
   template const TileKernel<T>& TileKernelFor<T>(int64_t);
 WEFT_INSTANTIATE(float)

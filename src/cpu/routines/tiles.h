@@ -63,6 +63,10 @@ const TileKernel<T>* FindTileKernel(int64_t max_lanes);
 template <class T>
 const TileKernel<T>& TileKernelFor(int64_t n);
 
+// The smallest one that reads rows of a where they lie and has n columns. Null: there is none.
+template <class T>
+const TileKernel<T>* RowTileFor(int64_t n);
+
 // out[p * width + i] = rows[i][p] for p < kn and i < width.
 template <class T>
 void PackAcross(const T* const* rows, int64_t kn, int64_t width, T* out);

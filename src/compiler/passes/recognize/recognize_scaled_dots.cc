@@ -125,6 +125,28 @@ ScaledOperandMatch MatchOperand(Instruction* operand) {
   return {};
 }
 
+// Numbers of a transposed matrix are read from where they lie: the side's operand, with the dot's
+// dimensions in its order. Scales of both dimensions would have to be transposed themselves.
+void LookThroughTranspose(ScaledOperandMatch& match, DotAttrs& attrs, int64_t side) {
+  const Instruction& data = *match.data;
+  if (data.op() != Op::kTranspose) return;
+  const Ints order = data.attrs<hlo::DimensionsAttrs>().dimensions;
+  Ints& contracting = side == 0 ? attrs.lhs_contracting_dims : attrs.rhs_contracting_dims;
+  const Ints& batch = side == 0 ? attrs.lhs_batch_dims : attrs.rhs_batch_dims;
+  for (size_t d = 0; d < batch.size(); ++d) {
+    if (batch[d] != static_cast<int64_t>(d) || order[d] != batch[d]) return;
+  }
+  if (match.scale) {
+    const Ints counts = match.scale->counts;
+    if (std::ranges::count_if(counts, [](int64_t count) { return count > 1; }) > 1) return;
+    for (size_t d = 0; d < counts.size(); ++d) {
+      match.scale->counts[static_cast<size_t>(order[d])] = counts[d];
+    }
+  }
+  for (int64_t& d : contracting) d = order[static_cast<size_t>(d)];
+  match.data = match.data->operand(0);
+}
+
 // Batches have a scale each, or one for all.
 bool HasWholeBatches(const Instruction& dot, const ScaledOperandMatch& match, int64_t side) {
   if (!match.scale) return true;
@@ -177,15 +199,18 @@ Result<bool> RecognizeScaledDot(Instruction* dot) {
   Builder b(*dot->parent(), dot, dot);
   Instruction* operands[4];
   bool scales = sides[0].scale || sides[1].scale;
+  DotAttrs attrs = old;
   for (int64_t side : {0, 1}) {
     Instruction* operand = dot->operand(side);
     bool narrow = sides[side].data != nullptr && operand->users().size() == 1;
     if (!narrow) sides[side] = {};
-    operands[side] =
-        narrow ? TRY(ReshapeTo(b, sides[side].data, operand->shape().dims())) : operand;
+    bool as_is = narrow && sides[side].data->shape().dims() == operand->shape().dims();
+    if (as_is) LookThroughTranspose(sides[side], attrs, side);
+    operands[side] = narrow && !as_is ? TRY(ReshapeTo(b, sides[side].data, operand->shape().dims()))
+                     : narrow         ? sides[side].data
+                                      : operand;
     operands[side + 2] = TRY(ScaleOf(b, sides[side], rank, !scales && side == 1));
   }
-  DotAttrs attrs = old;
   attrs.algorithm =
       dtype == DType::kBF16 ? hlo::DotAlgorithm::kBF16BF16F32 : hlo::DotAlgorithm::kF32F32F32;
   Shape shape(dot->shape().dtype(), dot->shape().dims());
