@@ -204,9 +204,9 @@ Result<bool> RecognizeScaledDots(hlo::Module&, const PassContext&);
 // sums of f32 in f64. Functions that are not elementwise stay; needs: inline-calls, or calls inside
 // functions stay.
 Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
-// Gathers along one dimension at places that are computed from constants and iotas alone, and that
-// are one run of any stride or few of neighbours, become slices, joined; needs: simplify, which
-// leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
+// Gathers at places that are computed from constants and iotas alone (x[f(i), g(j)]: each follows a
+// dimension of its own), and that are one run of any stride or few of neighbours in each dimension,
+// become slices, joined; needs: simplify, which leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
 // where it puts iotas, also at places that are constants outside.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
