@@ -2,6 +2,8 @@
 #include "compiler/passes/recognize/recognize_slices.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "compiler/analysis/search.h"
 #include "compiler/passes.h"
@@ -22,7 +24,7 @@ using hlo::Op;
 
 constexpr size_t kMaxRuns = program::CodeBounds::kCopies;  // each is a piece of a loop of its own
 // Elements that are worth a piece: a vector of them.
-constexpr int64_t kLongRun = 2 * program::TargetFacts::kUsualLanes;
+constexpr int64_t kLongRun = program::TargetFacts::kUsualLanes;
 
 bool IsKnownFunction(const Instruction& i) {
   switch (i.op()) {
@@ -50,7 +52,7 @@ struct Run {
 // (`along`; -1: there is one place).
 struct Places {
   int64_t dim = 0, along = -1;
-  Literal known;
+  std::vector<int64_t> known;
 };
 
 // The one dimension of more than one element; -1: none, -2: several.
@@ -62,19 +64,45 @@ int64_t OnlyDimension(const Shape& shape) {
   return only;
 }
 
-// Places that follow one dimension at most, found under what repeats them.
-std::optional<Places> PlacesAlongOne(const Instruction* i, KnownIntegers& known) {
-  int64_t along = OnlyDimension(i->shape());
-  if (i->op() == Op::kBroadcast) {
-    const Ints& to = i->attrs<hlo::BroadcastAttrs>().dimensions;
-    i = i->operand(0);
-    along = OnlyDimension(i->shape());
-    if (along >= 0) along = to[static_cast<size_t>(along)];
+std::vector<int64_t> NumbersOf(const Literal& literal) {
+  std::vector<int64_t> numbers;
+  for (int64_t k = 0; k < literal.size(); ++k) numbers.push_back(literal.GetInt(k));
+  return numbers;
+}
+
+// Known numbers that follow one dimension.
+std::optional<Places> FollowOne(const Shape& shape, const std::vector<int64_t>& numbers) {
+  int64_t stride = std::ssize(numbers);
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    const int64_t size = shape.dim(d);
+    stride /= size;
+    if (size == 1) continue;
+    Places places{.along = d, .known = {}};
+    for (int64_t k = 0; k < size; ++k) places.known.push_back(numbers[k * stride]);
+    bool follow = true;
+    for (int64_t n = 0; follow && n < std::ssize(numbers); ++n) {
+      follow = numbers[n] == places.known[n / stride % size];
+    }
+    if (follow) return places;
   }
-  if (along == -2) return std::nullopt;
-  std::optional<Literal> places = known.Of(*i);
-  if (!places) return std::nullopt;
-  return Places{.along = along, .known = *std::move(places)};
+  return std::nullopt;
+}
+
+// Places that follow one dimension at most.
+std::optional<Places> PlacesAlongOne(const Instruction* i, KnownIntegers& known) {
+  Ints to;  // dimensions of `i` by those of what it repeats
+  for (int64_t d = 0; d < i->shape().rank(); ++d) to.push_back(d);
+  if (i->op() == Op::kBroadcast) {
+    to = i->attrs<hlo::BroadcastAttrs>().dimensions;
+    i = i->operand(0);
+  }
+  std::optional<Literal> literal = known.Of(*i);
+  if (!literal) return std::nullopt;
+  Places all{.along = OnlyDimension(i->shape()), .known = NumbersOf(*literal)};
+  std::optional<Places> places = all;
+  if (all.along == -2) places = FollowOne(i->shape(), all.known);
+  if (places && places->along >= 0) places->along = to[static_cast<size_t>(places->along)];
+  return places;
 }
 
 // The gather's places by dimension where it reads x[f(i), g(j), ...]: each follows a dimension of
@@ -115,10 +143,10 @@ std::vector<Places> SeparatePlaces(const Instruction& gather, KnownIntegers& kno
 }
 
 // The places as runs: one of any stride, or few of neighbours. Empty: they are not.
-std::vector<Run> RunsOf(const Literal& places, int64_t size) {
+std::vector<Run> RunsOf(std::span<const int64_t> places, int64_t size) {
   std::vector<Run> runs;
-  auto at = [&](int64_t k) { return std::clamp<int64_t>(places.GetInt(k), 0, size - 1); };
-  int64_t count = places.size(), stride = count > 1 ? at(1) - at(0) : 1;
+  auto at = [&](int64_t k) { return std::clamp<int64_t>(places[k], 0, size - 1); };
+  int64_t count = std::ssize(places), stride = count > 1 ? at(1) - at(0) : 1;
   bool one = stride != 0;
   for (int64_t k = 1; one && k < count; ++k) one = at(k) - at(k - 1) == stride;
   if (one) return {{at(0), count, stride}};
