@@ -125,9 +125,11 @@ Status Choose(Instruction* conditional) {
 }
 
 Status ChooseAll(Computation& body) {
-  for (Instruction* i : body.Snapshot()) {
-    if (i->op() == Op::kConditional) TRY(Choose(i));
+  std::vector<Instruction*> conditionals;  // what reads their results goes with them
+  for (Instruction* i : body) {
+    if (i->op() == Op::kConditional) conditionals.push_back(i);
   }
+  for (Instruction* conditional : conditionals) TRY(Choose(conditional));
   return {};
 }
 
