@@ -6,15 +6,19 @@ A kind is an algorithm, its programs do the same work: their times beside each o
 import sys
 
 import harness
-import spelling_almanac  # this and the next add to the list
+import spelling_agents  # this and the next add to the list
+import spelling_almanac
 import spelling_arrays
+import spelling_chances
 import spelling_choices
 import spelling_codes
 import spelling_courses
+import spelling_digits
 import spelling_exercises
 import spelling_factors
 import spelling_fields
 import spelling_graphs
+import spelling_grids
 import spelling_handbook
 import spelling_images
 import spelling_kinds
@@ -30,6 +34,7 @@ import spelling_recurrences
 import spelling_sequences
 import spelling_signals
 import spelling_solvers
+import spelling_sound
 import spelling_steps
 import spelling_textbook
 import spelling_workshop
@@ -57,6 +62,10 @@ OTHER_WORK = {
     "josephus__mask_walked": "walks over those who have gone",
     "worth__gathered_moves": "looks places up that the others have side by side",
     "mixture__point_by_point": "sums one point after the other, as written",
+    "totients__where_divides": "looks at all numbers for every prime; the others go in steps of it",
+    "big_product__carry_on_the_way": "carries in every row; the others once",
+    "delta_rule__matrix_forgets_first": "a product of matrices for every token; the others of vectors",
+    "cells_worth__moves_of_a_table": "looks places up that the others have side by side",
 }
 
 

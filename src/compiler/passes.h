@@ -58,6 +58,7 @@ Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // place. Rows at distances that are not known are read by one of two loops (loop versioning).
 // Loops over numbers inside of it go too (outer-loop vectorization): counted ones run for all
 // rounds at once, others on CPUs for blocks of a few vectors, until the last of a block is done;
+// conditionals of numbers compute all of their branches where that lets it go (if-conversion);
 // needs: simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code
 // after it; not scheduled (else it does nothing).
 Result<bool> DistributeLoops(hlo::Module&, const PassContext&);
@@ -204,9 +205,9 @@ Result<bool> RecognizeScaledDots(hlo::Module&, const PassContext&);
 // sums of f32 in f64. Functions that are not elementwise stay; needs: inline-calls, or calls inside
 // functions stay.
 Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
-// Gathers along one dimension at places that are computed from constants and iotas alone, and that
-// are one run of any stride or few of neighbours, become slices, joined; needs: simplify, which
-// leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
+// Gathers at places that are computed from constants and iotas alone (x[f(i), g(j)]: each follows a
+// dimension of its own), and that are one run of any stride or few of neighbours in each dimension,
+// become slices, joined; needs: simplify, which leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
 // where it puts iotas, also at places that are constants outside.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few

@@ -88,6 +88,11 @@ TEST(Table, Products) {
   std::string tall = Dot("f32[1000,8]", "f32[1000,8]", "f32[8,8]", 0, 0);
   EXPECT_EQ(RowOf(tall, kCpu), "tall dot");
   EXPECT_EQ(RowOf(tall, kGpu), "gemm");
+  // A vector lies both ways, on either side.
+  EXPECT_EQ(RowOf(Dot("f32[4096,8]", "f32[4096]", "f32[8]", 0, 0), kCpu), "tall dot");
+  EXPECT_EQ(RowOf(Dot("f32[4096]", "f32[4096,8]", "f32[8]", 0, 0), kCpu), "tall dot");
+  std::string vectors = Dot("f32[1000]", "f32[1000]", "f32[]", 0, 0);
+  EXPECT_EQ(Refusal(vectors, kCpu, "tall dot"), "both operands are vectors");
   std::string many = Dot("f32[256,4,4]", "f32[256,4,4]", "f32[256,4,4]", 2, 1,
                          ", lhs_batch_dims={0}, rhs_batch_dims={0}");
   EXPECT_EQ(RowOf(many, kCpu), "dot in lanes");

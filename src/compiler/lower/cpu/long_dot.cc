@@ -1,8 +1,10 @@
 // Products of two tall matrices, [k, m] turned by [k, n], with few columns each and many rows (a
-// covariance, the normal equations): every row adds an outer product to sums in registers. Pieces
-// of the rows are summed in parallel, then joined.
+// covariance, the normal equations), or of a vector and one (a gradient): every row adds an outer
+// product to sums in registers. Pieces of the rows are summed in parallel, then joined.
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <utility>
 
 #include "base/str.h"
 #include "compiler/lower/dot.h"
@@ -35,15 +37,35 @@ std::vector<Stretch> StretchesOf(int64_t columns, int64_t most) {
   return runs;
 }
 
+// A product as one of two tall matrices, the operand `left` turned. A vector lies both ways; it is
+// the left side, so that the columns of the other one are lanes.
+struct TallSides {
+  DotSizes sizes;
+  int64_t left = 0;
+};
+
+std::optional<TallSides> TallSidesOf(const DotSizes& s) {
+  const bool rows_left = s.trans_a || s.m == 1, rows_right = !s.trans_b || s.n == 1;
+  if (s.batch != 1 || !rows_left || !rows_right) return std::nullopt;
+  TallSides sides{.sizes = s};
+  if (s.n == 1) {
+    std::swap(sides.sizes.m, sides.sizes.n);
+    sides.left = 1;
+  }
+  return sides;
+}
+
 Decision MatchTallDot(Subject& subject) {
   const Instruction& dot = subject.instruction;
   if (!subject.dot()) return Refuse("the product is not in canonical form");
-  const DotSizes& s = *subject.dot();
+  const std::optional<TallSides> sides = TallSidesOf(*subject.dot());
   DType type = dot.shape().dtype();
   bool same = type == DType::kF32 || type == DType::kF64;
   for (const Instruction* operand : dot.operands()) same &= operand->shape().dtype() == type;
   if (!same) return Refuse("it is not of f32 or f64 throughout");
-  if (s.batch != 1 || !s.trans_a || s.trans_b) return Refuse("rows of operands are not contracted");
+  if (!sides) return Refuse("rows of operands are not contracted");
+  const DotSizes& s = sides->sizes;
+  if (s.n == 1) return Refuse("both operands are vectors");
   if (s.m > kFewDotColumns || s.n > kFewDotColumns || s.k < kLeastRows) {
     return Refuse("operands are not tall and narrow");
   }
@@ -188,7 +210,8 @@ void JoinTallDot(Subject& subject, const TallDotPlan& plan, const KernelBody& bo
 Status LowerTallDot(Subject& subject) {
   LowerContext& cx = subject.cx;
   const Instruction& dot = subject.instruction;
-  const DotSizes& s = *subject.dot();
+  const TallSides sides = *TallSidesOf(*subject.dot());
+  const DotSizes& s = sides.sizes;
   DType type = dot.shape().dtype();
   TallDotPlan plan(cx, s, type);
   KernelBody body = BodyOf(cx, dot);
@@ -199,7 +222,8 @@ Status LowerTallDot(Subject& subject) {
   program::BufferId partial = -1;
   if (!whole) partial = cx.Scratch(Shape(type, {plan.pieces, s.m, s.n}), "partial");
   auto memory_of = [&](const Instruction& i) { return draft.MemoryOf(cx.memory.Leaf(i)); };
-  KernelBuilder::MemoryId left = memory_of(*dot.operand(0)), right = memory_of(*dot.operand(1));
+  KernelBuilder::MemoryId left = memory_of(*dot.operand(sides.left));
+  KernelBuilder::MemoryId right = memory_of(*dot.operand(1 - sides.left));
   KernelBuilder::MemoryId out =
       whole ? memory_of(dot) : draft.DeclareBuffer(partial, program::Access::kWrite);
   KernelBuilder& b = draft.builder();

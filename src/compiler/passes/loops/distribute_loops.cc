@@ -4,6 +4,7 @@
 
 #include "compiler/passes.h"
 #include "compiler/passes/loops/batched_round.h"
+#include "compiler/passes/loops/if_convert.h"
 #include "compiler/passes/loops/loop_distributor.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/simplify/simplify_rules.h"
@@ -186,6 +187,45 @@ Status LoopDistributor::DropStores() {
   return {};
 }
 
+namespace {
+
+Result<bool> DistributeLoop(Instruction* i, const Effects& effects, const PassContext& context) {
+  std::optional<Loop> loop = FindLoop(i);
+  std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+  if (!loop || !bounds || bounds->step != 1 || bounds->trips <= 0) return false;
+  LoopDistributor distributor(*loop, *bounds, effects, context.target);
+  if (!distributor.Analyse()) return false;
+  if (!distributor.NeedsChecks()) {
+    TRY(distributor.Change());
+    return true;
+  }
+  if (!distributor.CanBeVersioned()) return false;
+  Loop version = *FindLoop(TRY(distributor.Version()));
+  Effects again(*i->parent()->module());
+  LoopDistributor free(version, *bounds, again, context.target);
+  if (free.Analyse()) TRY(free.Change());
+  return true;
+}
+
+// The loop with all branches of its conditionals computed, where that lets it be distributed.
+Result<bool> DistributeWithoutBranches(Instruction* i, const PassContext& context) {
+  std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+  if (!bounds || bounds->step != 1 || bounds->trips < kVectorReduce) return false;
+  Instruction* copy = TRY(CopyWithoutBranches(i));
+  if (copy == nullptr) return false;
+  i->ReplaceAllUsesWith(copy);
+  Effects effects(*i->parent()->module());
+  if (TRY(DistributeLoop(copy, effects, context))) {
+    i->parent()->Remove(i);
+    return true;
+  }
+  copy->ReplaceAllUsesWith(i);
+  copy->parent()->Remove(copy);
+  return false;
+}
+
+}  // namespace
+
 Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
   if (module.config().is_scheduled || !HasOp(module, Op::kWhile)) return false;
   Effects effects(module);
@@ -197,23 +237,11 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
     }
   }
   for (Instruction* i : loops) {
-    std::optional<Loop> loop = FindLoop(i);
-    std::optional<LoopBounds> bounds = FindLoopBounds(*i);
-    if (!loop || !bounds || bounds->step != 1 || bounds->trips <= 0) continue;
-    LoopDistributor distributor(*loop, *bounds, effects, context.target);
-    if (!distributor.Analyse()) continue;
-    if (!distributor.NeedsChecks()) {
-      TRY(distributor.Change());
-    } else if (distributor.CanBeVersioned()) {
-      Loop version = *FindLoop(TRY(distributor.Version()));
-      Effects again(module);
-      LoopDistributor free(version, *bounds, again, context.target);
-      if (free.Analyse()) TRY(free.Change());
-    } else {
-      continue;
-    }
-    changed = true;
+    bool distributed = TRY(DistributeLoop(i, effects, context));
+    if (!distributed) distributed = TRY(DistributeWithoutBranches(i, context));
+    changed |= distributed;
   }
+  module.RemoveUnusedComputations();
   if (changed) TRY(RecognizeSlices(module, context));  // places that follow from the counter
   return changed;
 }

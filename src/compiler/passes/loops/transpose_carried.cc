@@ -236,8 +236,11 @@ Status CarriedColumns::MoveAccesses() {
       rows = TRY(WriteRow(value, moved.at(value->operand(0))));
     }
     for (Instruction* user : std::vector(value->users())) {
-      if (user->op() == Op::kDynamicSlice) TRY(ReadColumnAsRow(user, rows, leading_));
-      if (user->op() == Op::kTranspose) hlo::ReplaceInstruction(user, rows);
+      if (user->op() == Op::kDynamicSlice) {
+        TRY(ReadColumnAsRow(user, rows, leading_));
+      } else if (user->op() == Op::kTranspose) {
+        hlo::ReplaceInstruction(user, rows);
+      }
     }
   }
   Instruction* root = loop_.body->root();

@@ -1,0 +1,14 @@
+// If-conversion of loops that may be run for many rows at once.
+#pragma once
+
+#include "base/error.h"
+#include "hlo/instruction.h"
+
+namespace weft::compiler {
+
+// A copy of the loop, before it, whose conditionals, and those of the loops in it, compute all of
+// their branches and choose: lanes do not jump each their own way. Null: it has none, or one of
+// them does more than compute a few numbers. What reads the loop reads it still.
+Result<hlo::Instruction*> CopyWithoutBranches(hlo::Instruction* loop);
+
+}  // namespace weft::compiler
