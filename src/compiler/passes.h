@@ -207,8 +207,9 @@ Result<bool> RecognizeScaledDots(hlo::Module&, const PassContext&);
 Result<bool> RecognizeScans(hlo::Module&, const PassContext&);
 // Gathers at places that are computed from constants and iotas alone (x[f(i), g(j)]: each follows a
 // dimension of its own), and that are one run of any stride or few of neighbours in each dimension,
-// become slices, joined; needs: simplify, which leaves gathers of one place to dynamic-slice. simplify-while does the same in bodies of loops,
-// where it puts iotas, also at places that are constants outside.
+// become slices, joined; needs: simplify, which leaves gathers of one place to dynamic-slice.
+// simplify-while does the same in bodies of loops, where it puts iotas, also at places that are
+// constants outside.
 Result<bool> RecognizeSlices(hlo::Module&, const PassContext&);
 // Stable sorts of an array, alone or with the places of its elements, of which only the first few
 // (at most half) are read become topk; needs: eliminate-dead-code after it.

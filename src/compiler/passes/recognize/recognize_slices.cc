@@ -97,7 +97,7 @@ std::optional<Places> PlacesAlongOne(const Instruction* i, KnownIntegers& known)
     i = i->operand(0);
   }
   std::optional<Literal> literal = known.Of(*i);
-  if (!literal) return std::nullopt;
+  if (!literal || literal->size() == 0) return std::nullopt;
   Places all{.along = OnlyDimension(i->shape()), .known = NumbersOf(*literal)};
   std::optional<Places> places = all;
   if (all.along == -2) places = FollowOne(i->shape(), all.known);
