@@ -68,7 +68,8 @@ Status MultiplyComplex(const Means& means, const OneProduct& product, const Rows
 
 // gemm_tall.cc
 
-// Whether it is many rows, which are consecutive, by few columns; no depth beyond kLongSum.
+// Whether it is many rows, which are consecutive, by few columns; no depth beyond kLongSum, of f32
+// much less.
 template <class T>
 bool IsTall(const OneProduct& s);
 template <class T>

@@ -28,9 +28,11 @@ template <class T>
 bool IsTall(const OneProduct& s) {
   // Less is not worth packing the columns.
   constexpr int64_t kLeastDepth = program::TargetFacts::kUsualLanes;
+  // One sum in a register takes the runs of all terms: more of f32 lose digits.
+  const int64_t most = std::is_same_v<T, float> ? 2 * program::SumOrder::kBlock : kLongSum;
   const TileKernel<T>* kernel = RowTileFor<T>(s.n);
   if (kernel == nullptr || s.as.col != 1 || !IsStoredAs<T>(s.a_type) || !IsStoredAs<T>(s.c_type) ||
-      s.k < kLeastDepth || s.k > kLongSum) {
+      s.k < kLeastDepth || s.k > most) {
     return false;
   }
   // Rows of b that are whole vectors could be read where they lie, too.
