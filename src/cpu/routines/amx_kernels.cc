@@ -134,12 +134,7 @@ struct AmxRows {
     NAME##Any(k, RowsApart(a, a_row), b, c, ldc, false);                                           \
   }
 
-WEFT_AMX_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
-WEFT_AMX_KERNEL(AmxSS, _tile_dpbssd, 64)
-WEFT_AMX_KERNEL(AmxSU, _tile_dpbsud, 64)
-WEFT_AMX_KERNEL(AmxUS, _tile_dpbusd, 64)
-WEFT_AMX_KERNEL(AmxUU, _tile_dpbuud, 64)
-
+// For one tile of rows.
 #define WEFT_AMX_WIDE_KERNEL(NAME, DOT, STEP)                                                     \
   [[gnu::always_inline]] inline WEFT_AMX void NAME##WideAny(                                      \
       int64_t k, const AmxRows& rows, const std::byte* b, std::byte* c, int64_t ldc, bool adds) { \
@@ -183,11 +178,15 @@ WEFT_AMX_KERNEL(AmxUU, _tile_dpbuud, 64)
     NAME##WideAny(k, RowsApart(a, a_row), b, c, ldc, false);                                      \
   }
 
-WEFT_AMX_WIDE_KERNEL(AmxBf16, _tile_dpbf16ps, 32)
-WEFT_AMX_WIDE_KERNEL(AmxSS, _tile_dpbssd, 64)
-WEFT_AMX_WIDE_KERNEL(AmxSU, _tile_dpbsud, 64)
-WEFT_AMX_WIDE_KERNEL(AmxUS, _tile_dpbusd, 64)
-WEFT_AMX_WIDE_KERNEL(AmxUU, _tile_dpbuud, 64)
+// By instruction; elements of the contraction that it takes.
+#define WEFT_AMX_INSTRUCTIONS(KERNEL) \
+  KERNEL(AmxBf16, _tile_dpbf16ps, 32) \
+  KERNEL(AmxSS, _tile_dpbssd, 64)     \
+  KERNEL(AmxSU, _tile_dpbsud, 64)     \
+  KERNEL(AmxUS, _tile_dpbusd, 64)     \
+  KERNEL(AmxUU, _tile_dpbuud, 64)
+WEFT_AMX_INSTRUCTIONS(WEFT_AMX_KERNEL)
+WEFT_AMX_INSTRUCTIONS(WEFT_AMX_WIDE_KERNEL)
 
 bool HasAmxBf16() {
   return HostFeatures().amx_bf16;

@@ -279,6 +279,8 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
     }
     case Way::kPacked:
       if (const NarrowKernel* kernel = NarrowKernelFor<T>(s)) {
+        VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k << ": micro-kernel "
+                       << kernel->name;
         return PackedScratch<T>(NarrowForm(*kernel), PackedSizes(s), threads);
       }
       return MultiplyScratch<T>(PackedSizes(s), threads);

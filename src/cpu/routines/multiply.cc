@@ -107,7 +107,7 @@ bool IsBoundByReading(const PanelForm& form, const ProductSizes& s) {
 // Rows of b are read in runs that a processor's prefetcher follows, so that parts are of columns
 // and of the contraction; sums on the way stay an eighth of what b is, in bytes.
 ProductParts PartsForReading(const PanelForm& form, const ProductSizes& s) {
-  // Bytes of a row, parts for many threads, elements of the contraction of a part.
+  // Bytes of a row, parts for many threads whatever the machine has, elements of the contraction.
   constexpr int64_t kRun = program::TargetFacts::kLeastPageBytes / 2;
   constexpr int64_t kParts = program::TargetFacts::kJoinedPieces;
   constexpr int64_t kLeastDepth = program::SumOrder::kBlock / 2;
@@ -119,6 +119,8 @@ ProductParts PartsForReading(const PanelForm& form, const ProductSizes& s) {
   parts.depths = std::max(std::min(most, CeilDiv(kParts, by_run)), CeilDiv(s.k, kLongSum));
   parts.depth = RoundUp(CeilDiv(s.k, parts.depths), 64);
   parts.depths = CeilDiv(s.k, parts.depth);
+  // Some for each thread of this machine: that changes no sum, as more parts of the contraction
+  // would.
   parts.col_parts = std::max(by_run, CeilDiv(4 * TaskThreads(), parts.depths));
   parts.cols = RoundUp(CeilDiv(s.n, parts.col_parts), form.cols);
   parts.col_parts = CeilDiv(s.n, parts.cols);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "cpu/routines/gemm_product.h"
 #include "cpu/routines/machine.h"
 #include "cpu/routines/narrow_product.h"
@@ -197,6 +198,9 @@ class ScaledGemm : public PreparedRoutine {
     OneProduct streamed = PlainProduct({}, {}, nullptr);
     streamed.scaled_b = &kSome;
     int64_t stream = Streams() ? StreamScratch<float>(streamed) : 0;
+    VLOG("cpu", 3) << "scaled product of " << form_.m << " x " << form_.n << " x " << form_.k
+                   << ": " << (Streams() ? "rows are scaled as they are read" : "packed")
+                   << (IsPlain() ? ", plain where all scales are 1" : "");
     return std::max({plain, stream, MultiplyScratch<float>(Sizes(), threads)});
   }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/passes/expand/expand_ops.h"
 #include "compiler/passes/loops/counted_loop.h"
+#include "compiler/passes/loops/if_convert.h"
 #include "hlo/clone.h"
 
 namespace weft::compiler {
@@ -37,18 +38,8 @@ Result<bool> ExpandConditional(Instruction* i) {
                     ? std::ranges::all_of(i->shape().elements_of_tuple(), &Shape::IsArray)
                     : i->shape().IsArray();
   if (!arrays) return false;
+  std::vector<Instruction*> chosen = TRY(ComputeBranches(i));
   Builder b(*i->parent(), i, i);
-  std::vector<std::vector<Instruction*>> values;
-  for (size_t k = 0; k < branches.size(); ++k) {
-    Instruction* operand = i->operand(static_cast<int64_t>(k) + 1);
-    values.push_back(TRY(CallInline(b, *branches[k], std::span(&operand, 1))));
-  }
-  std::vector<Instruction*> chosen;
-  for (size_t leaf = 0; leaf < values[0].size(); ++leaf) {
-    std::vector<Instruction*> choices;
-    for (const auto& value : values) choices.push_back(value[leaf]);
-    chosen.push_back(TRY(ChooseBranch(b, i->operand(0), choices)));
-  }
   Instruction* value = i->shape().IsTuple() ? TRY(b.Tuple(chosen)) : chosen[0];
   hlo::ReplaceInstruction(i, value);
   return true;

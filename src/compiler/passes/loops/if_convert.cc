@@ -71,7 +71,7 @@ Result<std::vector<Instruction*>> Inline(const Computation& branch, Instruction*
   hlo::CloneMap map;
   map.instructions[branch.parameter(0)] = argument;
   for (const Instruction* i : branch) {
-    if (i->IsParameter() || i->op() == Op::kTuple) continue;
+    if (i->IsParameter() || (i->op() == Op::kTuple && i->IsRoot())) continue;
     const bool of_argument = i->op() == Op::kGetTupleElement && i->operand(0)->IsParameter();
     if (of_argument && argument->op() == Op::kTuple) {
       map.instructions[i] = argument->operand(i->tuple_index());
@@ -95,19 +95,7 @@ Result<std::vector<Instruction*>> Inline(const Computation& branch, Instruction*
 }
 
 Status Choose(Instruction* conditional) {
-  const std::vector<Computation*> branches = conditional->attrs<hlo::ConditionalAttrs>().branches();
-  std::vector<std::vector<Instruction*>> values;
-  for (size_t k = 0; k < branches.size(); ++k) {
-    Instruction* argument = conditional->operand(static_cast<int64_t>(k) + 1);
-    values.push_back(TRY(Inline(*branches[k], conditional, argument)));
-  }
-  Builder b(*conditional->parent(), conditional, conditional);
-  std::vector<Instruction*> chosen;
-  for (size_t element = 0; element < values[0].size(); ++element) {
-    std::vector<Instruction*> choices;
-    for (const auto& value : values) choices.push_back(value[element]);
-    chosen.push_back(TRY(ChooseBranch(b, conditional->operand(0), choices)));
-  }
+  std::vector<Instruction*> chosen = TRY(ComputeBranches(conditional));
   if (!conditional->shape().IsTuple()) {
     conditional->ReplaceAllUsesWith(chosen[0]);
   } else {
@@ -117,6 +105,7 @@ Status Choose(Instruction* conditional) {
       user->parent()->Remove(user);
     }
     if (!conditional->users().empty()) {
+      Builder b(*conditional->parent(), conditional, conditional);
       conditional->ReplaceAllUsesWith(TRY(b.Tuple(chosen)));
     }
   }
@@ -134,6 +123,23 @@ Status ChooseAll(Computation& body) {
 }
 
 }  // namespace
+
+Result<std::vector<Instruction*>> ComputeBranches(Instruction* conditional) {
+  const std::vector<Computation*> branches = conditional->attrs<hlo::ConditionalAttrs>().branches();
+  std::vector<std::vector<Instruction*>> values;
+  for (size_t k = 0; k < branches.size(); ++k) {
+    Instruction* argument = conditional->operand(static_cast<int64_t>(k) + 1);
+    values.push_back(TRY(Inline(*branches[k], conditional, argument)));
+  }
+  Builder b(*conditional->parent(), conditional, conditional);
+  std::vector<Instruction*> chosen;
+  for (size_t element = 0; element < values[0].size(); ++element) {
+    std::vector<Instruction*> choices;
+    for (const auto& value : values) choices.push_back(value[element]);
+    chosen.push_back(TRY(ChooseBranch(b, conditional->operand(0), choices)));
+  }
+  return chosen;
+}
 
 Result<Instruction*> CopyWithoutBranches(Instruction* loop) {
   Computation* body = loop->attrs<hlo::WhileAttrs>().body;
