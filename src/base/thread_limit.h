@@ -12,7 +12,7 @@ class ThreadLimit {
  public:
   explicit ThreadLimit(int threads) : ThreadLimit(threads, nullptr) {}
   // `busy` counts those, this one among them, that work beside each other on `threads` cores: each
-  // uses its own, and those that nobody is busy on.
+  // uses an even part.
   ThreadLimit(int threads, const std::atomic<int>* busy);
   ~ThreadLimit();
   ThreadLimit(const ThreadLimit&) = delete;

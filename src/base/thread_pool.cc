@@ -1,6 +1,5 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,11 +7,11 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <span>
 
 #include "base/cancel_flag.h"
 #include "base/doing.h"
 #include "base/float_mode.h"
+#include "base/off_this_core.h"
 #include "base/thread_limit.h"
 
 namespace weft {
@@ -29,45 +28,15 @@ constexpr auto kLookFor = std::chrono::microseconds(100);
 
 thread_local int thread_limit = std::numeric_limits<int>::max();
 thread_local constinit const std::atomic<int>* busy_beside = nullptr;
-thread_local int share_of_thread = 0;  // of a loop: 0 is that of threads of no pool
 
-// While one lives, the threads but the caller do not start on its core, unless they have no other.
-class OffThisCore {
- public:
-  explicit OffThisCore(std::span<const pid_t> threads) {
-    if (threads.empty() || busy_.test_and_set(std::memory_order_acquire)) return;
-    holds_ = true;
-    if (sched_getaffinity(threads[0], sizeof(all_), &all_) != 0) return;
-    cpu_set_t others = all_;
-    CPU_CLR(static_cast<size_t>(std::max(0, sched_getcpu())), &others);
-    if (CPU_COUNT(&others) == 0 || CPU_EQUAL(&others, &all_)) return;
-    threads_ = threads;
-    SetTo(others);
-  }
-  ~OffThisCore() {
-    SetTo(all_);
-    if (holds_) busy_.clear(std::memory_order_release);
-  }
-  OffThisCore(const OffThisCore&) = delete;
+// Threads that share out loops, by when they first did: those of several devices each prefer
+// helpers of their own, whose caches hold what the last loop wrote.
+std::atomic<int> sharers = 0;
+thread_local const int home = sharers.fetch_add(1, std::memory_order_relaxed);
 
- private:
-  void SetTo(const cpu_set_t& cores) {
-    for (pid_t thread : threads_) {
-      if (thread != caller_) sched_setaffinity(thread, sizeof(cores), &cores);
-    }
-  }
-
-  // One at a time: a second would take the first one's cores for all there are.
-  static inline constinit std::atomic_flag busy_{};
-  bool holds_ = false;
-  std::span<const pid_t> threads_;
-  const pid_t caller_ = gettid();
-  cpu_set_t all_;
-};
-
-// About half a microsecond without getting in the way of the other threads.
-void Pause() {
-  for (int i = 0; i < 16; ++i) {
+// For so many times 10 to 50 ns out of the way of other threads.
+void Pause(int times) {
+  for (int i = 0; i < times; ++i) {
 #if defined(__aarch64__)
     asm volatile("isb" ::: "memory");
 #elif defined(__x86_64__)
@@ -91,15 +60,17 @@ ThreadLimit::~ThreadLimit() {
   busy_beside = outer_busy_;
 }
 
+// Each of those that are busy has an even part: were one to ask for all the cores that the others
+// leave, threads would take turns on cores, and all wait for whoever is late.
 int ThreadLimit::current() {
   if (busy_beside == nullptr) return thread_limit;
-  const int others = busy_beside->load(std::memory_order_relaxed) - 1;
-  return std::max(thread_limit - std::max(others, 0), 1);
+  return std::max(thread_limit / std::max(busy_beside->load(std::memory_order_relaxed), 1), 1);
 }
 
 // One ParallelFor. Helpers that come late find no piece left and never touch `fn`. Pieces are dealt
 // out in shares: a thread begins with its own one, the same in every loop, so that what it wrote in
-// the last loop is in its own cache; then it takes what others have left.
+// the last loop is in its own cache; then it takes what others have left. The first is the
+// caller's.
 struct ThreadPool::Loop {
   struct alignas(64) Share {
     std::atomic<int32_t> next;
@@ -113,33 +84,35 @@ struct ThreadPool::Loop {
   bool flush = FloatMode::Flushes();  // as its caller computes
   const Doing* doing = Doing::Top();  // what its caller is at
   const std::atomic<bool>* cancel = CancelFlag::current();
-  std::atomic<bool> used_up{false};
-  std::atomic<int32_t> left;
+  alignas(64) std::atomic<int32_t> left;  // pieces that are not done
+  std::atomic<int32_t> shares_left;       // with pieces that nobody has begun
 
   void DealOut() {
     shares = std::make_unique<Share[]>(static_cast<size_t>(share_count));
     left = pieces;
+    shares_left = share_count;
     for (int64_t i = 0; i < share_count; ++i) {
       shares[static_cast<size_t>(i)].next = static_cast<int32_t>(i * pieces / share_count);
       shares[static_cast<size_t>(i)].end = static_cast<int32_t>((i + 1) * pieces / share_count);
     }
   }
-  bool IsUsedUp() const { return used_up.load(std::memory_order_relaxed); }
+  bool IsUsedUp() const { return shares_left.load(std::memory_order_relaxed) == 0; }
   void RunPiece(int32_t piece) const {
     Doing::Helping helping(doing);  // who waits for the piece is still there
     int64_t begin = piece * piece_size;
     call(fn, begin, begin + std::min(piece_size, n - begin));
   }
   // Pieces until there is none left or another loop waits, if `yields`. False: none is left.
-  bool RunPieces(const ThreadPool* yields) {
+  bool RunPieces(const ThreadPool* yields, int own_share) {
     auto start = std::chrono::steady_clock::now();
     int32_t done = 0;
     bool gave_way = false;
-    for (int32_t i = 0; i < share_count && !gave_way; ++i) {
-      Share& share = shares[static_cast<size_t>((share_of_thread + i) % share_count)];
+    for (int32_t i = 0; i < share_count && !gave_way && !IsUsedUp(); ++i) {
+      Share& share = shares[static_cast<size_t>((own_share + i) % share_count)];
       while (!gave_way && share.next.load(std::memory_order_relaxed) < share.end) {
         int32_t piece = share.next.fetch_add(1, std::memory_order_relaxed);
         if (piece >= share.end) break;
+        if (piece + 1 == share.end) shares_left.fetch_sub(1, std::memory_order_relaxed);
         RunPiece(piece);
         ++done;
         if (yields == nullptr) continue;
@@ -149,28 +122,59 @@ struct ThreadPool::Loop {
         gave_way = yields->waiting_ != 0;
       }
     }
-    if (!gave_way) used_up.store(true, std::memory_order_relaxed);
     if (done > 0 && left.fetch_sub(done, std::memory_order_acq_rel) == done) left.notify_all();
     return gave_way;
   }
   // What a thread of the pool does. Loops that wait get their turn, so that a long one does not
   // keep all threads from the others.
-  static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop) {
+  static void Help(ThreadPool& pool, const std::shared_ptr<Loop>& loop, int index) {
     FloatMode mode(loop->flush);
     CancelFlag cancel(loop->cancel);
-    if (loop->RunPieces(&pool)) pool.Enqueue({nullptr, loop});
+    const int share = 1 + index % (loop->share_count - 1);
+    if (loop->RunPieces(&pool, share)) pool.Enqueue({nullptr, loop});
   }
   void WaitForHelpers() {
     auto stop = std::chrono::steady_clock::now() + kLookFor;
     while (left.load(std::memory_order_acquire) != 0) {
       if (std::chrono::steady_clock::now() > stop) break;
-      Pause();
+      Pause(4);
     }
     while (int32_t value = left.load(std::memory_order_acquire)) left.wait(value);
   }
 };
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), limit_(threads_) {}
+// The queue's mutex changes hands once for each helper of a loop, which takes longer than a short
+// loop. So who looks for work opens its mailbox, and a loop is put there by who shares it out.
+struct alignas(64) ThreadPool::Mailbox {
+  enum State { kShut, kOpen, kHeld, kFull };
+  std::atomic<State> state = kShut;
+  std::shared_ptr<Loop> loop;  // of who has made it kHeld, then of the worker
+  // Whom the worker tells in turn, so that a loop for many reaches all in log2 of their number.
+  int others_begin = 0, others_end = 0;
+
+  bool Put(ThreadPool& pool, const std::shared_ptr<Loop>& what, int begin, int end) {
+    State open = kOpen;
+    if (state.load(std::memory_order_relaxed) != kOpen) return false;
+    if (!state.compare_exchange_strong(open, kHeld, std::memory_order_acquire)) return false;
+    pool.looking_ -= 1;
+    loop = what;
+    others_begin = begin;
+    others_end = end;
+    state.store(kFull, std::memory_order_release);
+    return true;
+  }
+  bool IsFull() const { return state.load(std::memory_order_acquire) == kFull; }
+  // False: it holds a loop, or is about to.
+  bool Shut() {
+    State open = kOpen;
+    return state.compare_exchange_strong(open, kShut, std::memory_order_acquire);
+  }
+};
+
+ThreadPool::ThreadPool(int threads)
+    : threads_(std::max(1, threads)),
+      boxes_(std::make_unique<Mailbox[]>(static_cast<size_t>(std::max(1, threads - 1)))),
+      limit_(threads_) {}
 
 ThreadPool::~ThreadPool() {
   std::vector<std::thread> workers;
@@ -204,11 +208,13 @@ void ThreadPool::Enqueue(Entry entry) {
     MutexLock lock(mutex_);
     waiting_ += entry.copies;
     queue_.push_back(std::move(entry));
-    while (!stopping_ && idle_ < waiting_ && static_cast<int>(workers_.size()) < AllowedWorkers()) {
+    auto idle = [&]() WEFT_REQUIRES(mutex_) { return looking_ + static_cast<int>(asleep_.size()); };
+    while (!stopping_ && idle() < waiting_ &&
+           static_cast<int>(workers_.size()) < AllowedWorkers()) {
       int index = static_cast<int>(workers_.size());
       sleepers_.emplace_back(index);
       workers_.emplace_back([this, index] { Work(index); });
-      ++idle_;  // until it takes its first task
+      ++looking_;  // until it takes its first task
     }
     to_wake = ThreadsToWake();
   }
@@ -219,15 +225,16 @@ void ThreadPool::Enqueue(Entry entry) {
 // The last to fall asleep come first: their caches are warm and their cores sleep less deeply.
 ThreadPool::ToWake ThreadPool::ThreadsToWake() {
   ToWake result;
-  const int allowed = AllowedWorkers(), looking = idle_ - static_cast<int>(asleep_.size());
+  const int allowed = AllowedWorkers();
   // Above the limit it may be the wrong ones that look.
   const bool above = static_cast<int>(workers_.size()) > allowed;
-  int count = above ? waiting_.load() : std::clamp(waiting_ - looking, 0, 2);
+  int count = above ? waiting_.load() : std::clamp(waiting_ - looking_, 0, 2);
   for (auto at = asleep_.end(); count > 0 && at != asleep_.begin();) {
     --at;
     if ((*at)->index >= allowed) continue;
     result.sleepers.push_back(*at);
     at = asleep_.erase(at);
+    ++looking_;
     --count;
   }
   if (!result.sleepers.empty() && workers_.size() <= kFewWorkers) result.workers = started_;
@@ -255,11 +262,64 @@ ThreadPool::Entry ThreadPool::Take() {
   return last;
 }
 
-void ThreadPool::LookForWork() const {
-  auto stop = std::chrono::steady_clock::now() + kLookFor;
-  while (waiting_.load(std::memory_order_relaxed) == 0) {
+// True: a loop has come, and the mailbox is full. False: something is in the queue, or nothing
+// came.
+bool ThreadPool::LookForLoop(int index) {
+  Mailbox& box = boxes_[static_cast<size_t>(index)];
+  box.state.store(Mailbox::kOpen, std::memory_order_release);
+  const auto stop = std::chrono::steady_clock::now() + kLookFor;
+  while (!box.IsFull() && waiting_.load(std::memory_order_relaxed) == 0) {
     if (std::chrono::steady_clock::now() > stop) break;
-    Pause();
+    Pause(2);
+  }
+  if (!box.IsFull() && box.Shut()) return false;
+  while (!box.IsFull()) Pause(1);
+  return true;
+}
+
+void ThreadPool::HelpOffered(int index) {
+  Mailbox& box = boxes_[static_cast<size_t>(index)];
+  std::shared_ptr<Loop> loop = std::move(box.loop);
+  const int begin = box.others_begin, end = box.others_end;
+  box.state.store(Mailbox::kShut, std::memory_order_relaxed);
+  OfferAll(loop, begin, end);
+  // Who put something into the queue may have counted on this worker.
+  if (waiting_ != 0) WakeForQueue();
+  Loop::Help(*this, loop, index);
+  loop.reset();
+  ++looking_;
+}
+
+void ThreadPool::WakeForQueue() {
+  ToWake to_wake;
+  {
+    MutexLock lock(mutex_);
+    to_wake = ThreadsToWake();
+  }
+  WakeSome(to_wake);
+}
+
+// To workers that look for work, as many as are to help if there are so many; returns how many.
+int ThreadPool::Offer(const std::shared_ptr<Loop>& loop, int helpers) {
+  const int workers = AllowedWorkers();
+  int given = 0;
+  if (helpers >= workers) {
+    given = std::min<int>(looking_, helpers);
+    OfferAll(loop, 0, workers);
+    return given;
+  }
+  for (int i = 0; i < workers && given < helpers; ++i) {
+    const auto at = static_cast<size_t>((int64_t{home} * helpers + i) % workers);
+    if (boxes_[at].Put(*this, loop, 0, 0)) ++given;
+  }
+  return given;
+}
+
+// Whoever is told tells the further half of the rest.
+void ThreadPool::OfferAll(const std::shared_ptr<Loop>& loop, int begin, int end) {
+  for (; begin < end; ++begin) {
+    const int middle = begin + 1 + (end - begin - 1) / 2;
+    if (boxes_[static_cast<size_t>(begin)].Put(*this, loop, middle, end)) end = middle;
   }
 }
 
@@ -267,42 +327,39 @@ void ThreadPool::LookForWork() const {
 void ThreadPool::LockSoon() {
   for (int i = 0; i < 100; ++i) {
     if (mutex_.TryLock()) return;
-    Pause();
+    Pause(16);
   }
   mutex_.Lock();
 }
 
 void ThreadPool::Work(int index) {
   SignalStack stack;
-  share_of_thread = index + 1;
   LockSoon();
   Sleeper& self = sleepers_[static_cast<size_t>(index)];
   if (started_.size() < kFewWorkers) started_.push_back(gettid());
+  mutex_.Unlock();
   while (true) {
-    if (queue_.empty() && !stopping_ && index < AllowedWorkers()) {
-      mutex_.Unlock();
-      LookForWork();
-      LockSoon();
-    }
+    while (index < AllowedWorkers() && LookForLoop(index)) HelpOffered(index);
+    LockSoon();
     while (!(stopping_ && queue_.empty()) && (queue_.empty() || index >= AllowedWorkers())) {
       asleep_.push_back(&self);
+      --looking_;
       mutex_.Wait(self.wake);
-      std::erase(asleep_, &self);  // unless who woke it has done so
+      if (std::erase(asleep_, &self) != 0) ++looking_;  // unless who woke it has done so
     }
     if (queue_.empty()) break;
     Entry entry = Take();
-    --idle_;
+    --looking_;
     ToWake to_wake = ThreadsToWake();
     mutex_.Unlock();
     WakeSome(to_wake);
     if (entry.loop) {
-      Loop::Help(*this, entry.loop);
+      Loop::Help(*this, entry.loop, index);
     } else {
       entry.task();
     }
     entry = {};  // what it holds goes before the lock is taken
-    LockSoon();
-    ++idle_;
+    ++looking_;
   }
   mutex_.Unlock();
 }
@@ -326,8 +383,9 @@ void ThreadPool::Run(int64_t n, int64_t grain, const void* fn, RangeFn call) {
   }
   auto loop = std::make_shared<Loop>(n, size, static_cast<int32_t>(pieces), helpers + 1, fn, call);
   loop->DealOut();
-  Enqueue({nullptr, loop, helpers});
-  loop->RunPieces(nullptr);
+  const int given = Offer(loop, helpers);
+  if (given < helpers) Enqueue({nullptr, loop, helpers - given});
+  loop->RunPieces(nullptr, 0);
   loop->WaitForHelpers();
 }
 

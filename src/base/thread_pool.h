@@ -60,6 +60,8 @@ class ThreadPool {
     const int index;
     std::condition_variable wake;
   };
+  // Where a worker that looks for work gets a loop without the mutex.
+  struct Mailbox;
   // Whom to wake, and who the workers are where they are few.
   static constexpr int kFewWorkers = 3;
   using Workers = InlineVec<int, kFewWorkers>;
@@ -68,10 +70,14 @@ class ThreadPool {
     Workers workers;
   };
   void Run(int64_t n, int64_t grain, const void* fn, RangeFn call);
+  int Offer(const std::shared_ptr<Loop>& loop, int helpers);
+  void OfferAll(const std::shared_ptr<Loop>& loop, int begin, int end);
   void Work(int index) WEFT_EXCLUDES(mutex_);
   void Enqueue(Entry entry) WEFT_EXCLUDES(mutex_);
   Entry Take() WEFT_REQUIRES(mutex_);
-  void LookForWork() const WEFT_EXCLUDES(mutex_);
+  bool LookForLoop(int index) WEFT_EXCLUDES(mutex_);
+  void HelpOffered(int index) WEFT_EXCLUDES(mutex_);
+  void WakeForQueue() WEFT_EXCLUDES(mutex_);
   void LockSoon() WEFT_THREAD_ATTRIBUTE(acquire_capability(mutex_));
   ToWake ThreadsToWake() WEFT_REQUIRES(mutex_);
   static void WakeSome(const ToWake& which);
@@ -85,10 +91,11 @@ class ThreadPool {
   std::vector<std::thread> workers_ WEFT_GUARDED_BY(mutex_);
   Workers started_ WEFT_GUARDED_BY(mutex_);               // the first few, as the system names them
   std::deque<Sleeper> sleepers_ WEFT_GUARDED_BY(mutex_);  // one for each worker, in their order
-  // Workers without a task, and those of them that sleep, the last to fall asleep last; the others
-  // are looking for one.
-  int idle_ WEFT_GUARDED_BY(mutex_) = 0;
+  // Workers without a task: those that look for one, and those that sleep, the last to fall asleep
+  // last.
+  std::atomic<int> looking_{0};
   std::vector<Sleeper*> asleep_ WEFT_GUARDED_BY(mutex_);
+  const std::unique_ptr<Mailbox[]> boxes_;  // one for each worker that there may be
   std::atomic<int> limit_;
   bool stopping_ WEFT_GUARDED_BY(mutex_) = false;
 };

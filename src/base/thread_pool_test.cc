@@ -76,7 +76,7 @@ TEST(ThreadPool, ALimitHoldsForTheLoopsOfOneThread) {
   EXPECT_TRUE(helped());
 }
 
-// Each of those that work beside each other has its own core, and those that nobody is busy on.
+// Those that work beside each other share the cores evenly.
 TEST(ThreadPool, LoopsLeaveCoresToTheBusy) {
   std::atomic<int> busy = 2;
   {
@@ -106,6 +106,33 @@ TEST(ThreadPool, NestsAndRunsFromManyThreads) {
   for (int i = 0; i < 6; ++i) callers.emplace_back(work);
   for (std::thread& t : callers) t.join();
   EXPECT_EQ(sum, 6 * 8 * 8 * 50);
+}
+
+// Short loops find workers that look for work, tasks come in between, and some workers fall asleep.
+TEST(ThreadPool, ManyShortLoopsAndTasks) {
+  ThreadPool pool(6);
+  std::atomic<int> tasks = 0;
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&, c] {
+      for (int round = 0; round < 2000; ++round) {
+        const int64_t n = 1 + (round * 7 + c) % 40;
+        std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
+        pool.ParallelFor(n, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        });
+        for (auto& s : seen) ASSERT_EQ(s, 1);
+        if (round % 50 == c) pool.Schedule([&] { ++tasks; });
+        if (round % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (round % 300 == 0) pool.SetLimit(1 + round / 300 % 6);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  std::promise<void> last;
+  pool.Schedule([&] { last.set_value(); });
+  last.get_future().wait();
+  while (tasks < 160) std::this_thread::yield();
 }
 
 TEST(ThreadPool, KeepsToTheLimit) {

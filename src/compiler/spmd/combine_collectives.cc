@@ -22,6 +22,9 @@ using hlo::Op;
 // As many bytes as the link moves while so many collectives begin are combined at most: beyond that
 // little is gained, and all of them are held at once.
 constexpr int64_t kMostLatencies = 32;
+// Where transfers are to hide behind computing (a simulated link), the first and the last cannot:
+// no combined one is more than such a part of what the computation moves.
+constexpr int64_t kLeastTransfers = 16;
 
 int64_t MostBytes(const program::TargetInfo& target) {
   const spmd::LinkModel link = spmd::LinkModel::Of(target);
@@ -179,6 +182,14 @@ Status Combine(hlo::Computation& computation, std::span<Instruction* const> memb
   return {};
 }
 
+int64_t MovedBytes(const hlo::Computation& computation) {
+  int64_t bytes = 0;
+  for (const Instruction* i : computation) {
+    if (IsFree(*i) && i->shape().IsArray()) bytes += CombinedBytes(*i);
+  }
+  return bytes;
+}
+
 Result<bool> CombineSmall(hlo::Computation& computation, int64_t most_bytes) {
   bool changed = false;
   for (const auto& [key, members] : FindAlike(computation, most_bytes)) {
@@ -209,7 +220,11 @@ Result<bool> CombineCollectives(hlo::Module& module, const PassContext& context)
   for (const auto& computation : module.computations()) {
     changed |= RemoveUnused(*computation);
     changed |= MergeEqual(*computation);
-    changed |= TRY(CombineSmall(*computation, MostBytes(context.target)));
+    int64_t most_bytes = MostBytes(context.target);
+    if (context.options.collectives.link > 0) {
+      most_bytes = std::min(most_bytes, MovedBytes(*computation) / kLeastTransfers);
+    }
+    changed |= TRY(CombineSmall(*computation, most_bytes));
   }
   return changed;
 }
