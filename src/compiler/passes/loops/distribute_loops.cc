@@ -6,6 +6,7 @@
 #include "compiler/passes/loops/batched_round.h"
 #include "compiler/passes/loops/if_convert.h"
 #include "compiler/passes/loops/loop_distributor.h"
+#include "compiler/passes/loops/short_vectors.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 
@@ -224,6 +225,36 @@ Result<bool> DistributeWithoutBranches(Instruction* i, const PassContext& contex
   return false;
 }
 
+// The loop with its short vectors as numbers, where all of that can be distributed.
+Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
+  std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+  if (!bounds || bounds->step != 1 || bounds->trips < kVectorReduce) return false;
+  Instruction* chosen = TRY(CopyWithoutBranches(i));
+  if (chosen != nullptr) i->ReplaceAllUsesWith(chosen);
+  Instruction* from = chosen != nullptr ? chosen : i;
+  Effects effects(*i->parent()->module());
+  std::optional<LoopInNumbers> copy = TRY(CopyInNumbers(from, effects));
+  bool distributed = false;
+  if (copy) {
+    Effects again(*i->parent()->module());
+    LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
+    distributed = free.Analyse() && free.MovesAll() && !free.NeedsChecks();
+    if (distributed) {
+      for (Instruction* user : std::vector(from->users())) {
+        user->ReplaceAllUsesWith(copy->results[static_cast<size_t>(user->tuple_index())]);
+        user->parent()->Remove(user);
+      }
+      TRY(free.Change());
+    }
+  }
+  if (chosen != nullptr) {
+    if (!distributed) chosen->ReplaceAllUsesWith(i);
+    chosen->parent()->Remove(chosen);
+  }
+  if (distributed) i->parent()->Remove(i);
+  return distributed;
+}
+
 }  // namespace
 
 Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
@@ -239,6 +270,7 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
   for (Instruction* i : loops) {
     bool distributed = TRY(DistributeLoop(i, effects, context));
     if (!distributed) distributed = TRY(DistributeWithoutBranches(i, context));
+    if (!distributed) distributed = TRY(DistributeInNumbers(i, context));
     changed |= distributed;
   }
   module.RemoveUnusedComputations();

@@ -30,6 +30,8 @@ class LoopDistributor {
   bool Analyse();
   // After Analyse: whether the change is right only where numbers are as they must be.
   bool NeedsChecks() const { return !checks_.empty(); }
+  // After Analyse: no store stays.
+  bool MovesAll() const { return stores_.size() == store_count_; }
   Status Change();
   // Two loops, one of which runs where the numbers are so: that one. The loop analysed is gone.
   bool CanBeVersioned() const;
@@ -98,6 +100,7 @@ class LoopDistributor {
   const int64_t spare_bytes_;  // for stacks
   const int64_t lane_bits_;    // of a vector; 0: rows are threads
   std::vector<ElementStore> stores_;
+  size_t store_count_ = 0;               // before the analysis
   std::unordered_set<int64_t> renamed_;  // arrays of stores of which old rows are read
   std::vector<Check> checks_;
   int64_t rows_ = 0, first_ = 0;          // of the arrays; the first that is written
