@@ -225,6 +225,39 @@ Result<bool> DistributeWithoutBranches(Instruction* i, const PassContext& contex
   return false;
 }
 
+void UseResults(Instruction& loop, const LoopInNumbers& copy) {
+  for (Instruction* user : std::vector(loop.users())) {
+    user->ReplaceAllUsesWith(copy.results[static_cast<size_t>(user->tuple_index())]);
+    user->parent()->Remove(user);
+  }
+}
+
+// What is computed before the loop, of numbers or of short vectors.
+Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
+  std::optional<Loop> loop = FindLoop(i);
+  std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+  if (!loop || !bounds || bounds->step != 1 || context.target.LaneBits() == 0) return false;
+  Effects effects(*i->parent()->module());
+  bool vectors = false;
+  for (const Instruction* in : *loop->body) vectors |= IsFewNumbers(*in) && !IsOneNumber(*in);
+  std::optional<LoopInNumbers> copy;
+  if (vectors) copy = TRY(CopyInNumbers(i, false, effects));
+  if (copy) {
+    Effects again(*i->parent()->module());
+    LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
+    if (free.AnalyseAhead()) {
+      UseResults(*i, *copy);
+      TRY(free.ChangeAhead());
+      i->parent()->Remove(i);
+      return true;
+    }
+  }
+  LoopDistributor distributor(*loop, *bounds, effects, context.target);
+  if (!distributor.AnalyseAhead()) return false;
+  TRY(distributor.ChangeAhead());
+  return true;
+}
+
 // The loop with its short vectors as numbers, where all of that can be distributed.
 Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
   std::optional<LoopBounds> bounds = FindLoopBounds(*i);
@@ -233,17 +266,14 @@ Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
   if (chosen != nullptr) i->ReplaceAllUsesWith(chosen);
   Instruction* from = chosen != nullptr ? chosen : i;
   Effects effects(*i->parent()->module());
-  std::optional<LoopInNumbers> copy = TRY(CopyInNumbers(from, effects));
+  std::optional<LoopInNumbers> copy = TRY(CopyInNumbers(from, true, effects));
   bool distributed = false;
   if (copy) {
     Effects again(*i->parent()->module());
     LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
     distributed = free.Analyse() && free.MovesAll() && !free.NeedsChecks();
     if (distributed) {
-      for (Instruction* user : std::vector(from->users())) {
-        user->ReplaceAllUsesWith(copy->results[static_cast<size_t>(user->tuple_index())]);
-        user->parent()->Remove(user);
-      }
+      UseResults(*from, *copy);
       TRY(free.Change());
     }
   }
@@ -271,6 +301,7 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
     bool distributed = TRY(DistributeLoop(i, effects, context));
     if (!distributed) distributed = TRY(DistributeWithoutBranches(i, context));
     if (!distributed) distributed = TRY(DistributeInNumbers(i, context));
+    if (!distributed) distributed = TRY(DistributeAhead(i, context));
     changed |= distributed;
   }
   module.RemoveUnusedComputations();

@@ -1,6 +1,7 @@
 // Loop distribution, one loop: what can be computed behind it, and the change. distribute_loops.cc
-// has the change, distribute_analysis.cc what stays and what goes, anti_dependence.cc which reads
-// of arrays that the loop writes are reads of what was there before.
+// has the change, distribute_analysis.cc what stays and what goes, distribute_ahead.cc what comes
+// first, anti_dependence.cc which reads of arrays that the loop writes are reads of what was there
+// before.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,9 @@ class LoopDistributor {
   // After Analyse: no store stays.
   bool MovesAll() const { return stores_.size() == store_count_; }
   Status Change();
+  // Instead of Analyse and Change: what can be computed before the loop (distribute_ahead.cc).
+  bool AnalyseAhead();
+  Status ChangeAhead();
   // Two loops, one of which runs where the numbers are so: that one. The loop analysed is gone.
   bool CanBeVersioned() const;
   Result<hlo::Instruction*> Version();
@@ -64,6 +68,12 @@ class LoopDistributor {
   bool IsLeaf(const hlo::Instruction& i) const;
   bool IsStack(const hlo::Instruction& i) const;
   bool IsOfUse() const;
+
+  // distribute_ahead.cc
+  bool FindRounds();
+  bool IsReadAhead(const hlo::Instruction& i) const;
+  double CollectAhead(const hlo::Instruction& i,
+                      std::unordered_set<const hlo::Instruction*>& cone) const;
 
   // anti_dependence.cc
   struct Check {  // of a number that is the same in all rounds

@@ -42,7 +42,7 @@ class NumberCopy {
  public:
   NumberCopy(const Loop& loop, const LoopBounds& bounds, const Effects& effects)
       : loop_(loop), bounds_(bounds), effects_(effects) {}
-  Result<std::optional<LoopInNumbers>> Copy();
+  Result<std::optional<LoopInNumbers>> Copy(bool rows);
 
  private:
   using Values = std::map<const Instruction*, Value>;
@@ -122,6 +122,10 @@ Result<bool> NumberCopy::AddStart(Builder& b, int64_t k) {
     AddSlot(Slot::kArray, array);
     return true;
   }
+  if (IsFewNumbers(shape) && !IsRowStore(k)) {
+    AddSlot(Slot::kNumbers, TRY(ElementsOf(b, TRY(ReadInit(loop_, k)))));
+    return true;
+  }
   if (!IsRowStore(k)) return false;
   const Shape column(shape.dtype(), {shape.dim(0)});
   std::vector<Instruction*> columns;
@@ -176,31 +180,8 @@ Result<Value> NumberCopy::Read(Builder& b, const Instruction& i, const Value& ar
                      : part.dim(d) == all.dim(d) || IntegerValue(*i.operand(1 + d)).has_value();
   }
   Value value;
-  Instruction* first = is_row ? nullptr : TRY(FlatStart(b, starts, all, part));
-  for (int64_t n = 0; n < part.elements(); ++n) {
-    const int64_t offset = FlatOffset(n, all, part);
-    auto constant = [&](int64_t x) {
-      return b.ScalarConstant(DType::kS32, static_cast<double>(x));
-    };
-    std::vector<Instruction*> operands = {is_row ? array.whole : array.flat};
-    if (!is_row) {
-      operands.push_back(offset == 0 ? first : TRY(b.Add(Op::kAdd, {first, constant(offset)})));
-    } else {
-      int64_t rest = offset;
-      for (int64_t d = all.rank() - 1; d > 0; rest /= all.dim(d--)) {
-        int64_t begin = part.dim(d) == all.dim(d) ? 0 : *IntegerValue(*i.operand(1 + d));
-        begin = std::clamp<int64_t>(begin, 0, all.dim(d) - part.dim(d));
-        operands.insert(operands.begin() + 1,
-                        b.ScalarConstant(counter_->shape().dtype(),
-                                         static_cast<double>(begin + rest % all.dim(d))));
-      }
-      operands.insert(operands.begin() + 1, counter_);
-    }
-    hlo::DynamicSliceAttrs attrs;
-    attrs.dynamic_slice_sizes.assign(operands.size() - 1, 1);
-    Instruction* one = TRY(b.Add(Op::kDynamicSlice, operands, std::move(attrs)));
-    value.numbers.push_back(TRY(b.Reshape(one, {})));
-  }
+  value.numbers =
+      is_row ? TRY(ReadRow(b, i, array.whole, counter_)) : TRY(ReadFlat(b, i, array.flat, starts));
   return value;
 }
 
@@ -362,8 +343,8 @@ Result<std::vector<Instruction*>> NumberCopy::Results(Builder& b, Instruction* c
     std::vector<Instruction*> parts;
     for (int64_t n = 0; n < (slot.kind == Slot::kArray ? 1 : slot.count); ++n) {
       parts.push_back(TRY(b.GetTupleElement(copy, slot.first + n)));
-      const int64_t column[] = {bounds_.trips, 1};
-      if (slot.kind == Slot::kRows) parts.back() = TRY(b.Reshape(parts.back(), column));
+      const int64_t column[] = {slot.kind == Slot::kRows ? bounds_.trips : 1, 1};
+      if (slot.kind != Slot::kArray) parts.back() = TRY(b.Reshape(parts.back(), column));
     }
     Instruction* all = parts[0];
     if (parts.size() > 1) {
@@ -374,14 +355,14 @@ Result<std::vector<Instruction*>> NumberCopy::Results(Builder& b, Instruction* c
   return results;
 }
 
-Result<std::optional<LoopInNumbers>> NumberCopy::Copy() {
+Result<std::optional<LoopInNumbers>> NumberCopy::Copy(bool rows) {
   Builder b(*loop_.op->parent(), loop_.op, loop_.op);
   bool stores = false;
   for (int64_t k = 0; k < loop_.size(); ++k) {
     if (!TRY(AddStart(b, k))) return std::nullopt;
     stores |= IsOfRows(k);
   }
-  if (!stores) return std::nullopt;
+  if (stores != rows) return std::nullopt;
   LoopInNumbers copy{.op = TRY(AddLoop(b, loop_, init_, slots_)), .results = {}};
   if (copy.op == nullptr) return std::nullopt;
   copy.results = TRY(Results(b, copy.op));
@@ -390,14 +371,15 @@ Result<std::optional<LoopInNumbers>> NumberCopy::Copy() {
 
 }  // namespace
 
-Result<std::optional<LoopInNumbers>> CopyInNumbers(Instruction* op, const Effects& effects) {
+Result<std::optional<LoopInNumbers>> CopyInNumbers(Instruction* op, bool rows,
+                                                   const Effects& effects) {
   std::optional<Loop> loop = FindLoop(op);
   std::optional<LoopBounds> bounds = FindLoopBounds(*op);
   if (!loop || !bounds || op->IsRoot()) return std::nullopt;
   for (const Instruction* user : op->users()) {
     if (user->op() != Op::kGetTupleElement || HasControlDependencies(*user)) return std::nullopt;
   }
-  return NumberCopy(*loop, *bounds, effects).Copy();
+  return NumberCopy(*loop, *bounds, effects).Copy(rows);
 }
 
 }  // namespace weft::compiler

@@ -45,6 +45,46 @@ std::optional<Ints> KnownStartsOf(const Instruction& i, int64_t first, const Sha
   return starts;
 }
 
+// How far behind its first element n of a part lies in the array as a row.
+int64_t FlatOffset(int64_t n, const Shape& array, const Shape& part) {
+  return PlaceOf(CoordinatesOf(n, part), array);
+}
+
+// s32[], from 0 to `last`.
+Result<Instruction*> InBounds(Builder& b, Instruction* start, int64_t last) {
+  DType dtype = start->shape().dtype();
+  if (BitWidth(dtype) < 32) {  // which may not hold the last one
+    start = TRY(b.Convert(start, DType::kS32));
+    dtype = DType::kS32;
+  }
+  start = TRY(b.Add(Op::kMaximum, {start, b.ScalarConstant(dtype, 0)}));
+  Instruction* most = b.ScalarConstant(dtype, static_cast<double>(last));
+  start = TRY(b.Add(Op::kMinimum, {start, most}));
+  return dtype != DType::kS32 ? b.Convert(start, DType::kS32) : Result<Instruction*>(start);
+}
+
+// Where the first element of a part lies there, s32[]: its starts are brought in bounds.
+Result<Instruction*> FlatStart(Builder& b, std::span<Instruction* const> starts, const Shape& array,
+                               const Shape& part) {
+  Instruction* place = nullptr;
+  for (int64_t d = 0; d < array.rank(); ++d) {
+    Instruction* start = starts[Unsigned(d)];
+    const int64_t last_start = array.dim(d) - part.dim(d);
+    if (std::optional<int64_t> known = last_start == 0 ? 0 : IntegerValue(*start)) {
+      const auto place_known = static_cast<double>(std::clamp<int64_t>(*known, 0, last_start));
+      start = b.ScalarConstant(DType::kS32, place_known);
+    } else {
+      start = TRY(InBounds(b, start, last_start));
+    }
+    if (place != nullptr) {
+      Instruction* row = b.ScalarConstant(DType::kS32, static_cast<double>(array.dim(d)));
+      start = TRY(b.Add(Op::kAdd, {TRY(b.Add(Op::kMultiply, {place, row})), start}));
+    }
+    place = start;
+  }
+  return place;
+}
+
 struct Source {
   int64_t operand, element;
 };
@@ -136,6 +176,50 @@ Result<Numbers> Reduced(Builder& b, const Instruction& i, std::span<const Number
   return sums;
 }
 
+// Places of the dimensions that neither list has, from `at` on.
+void SetOthers(Ints& place, const Ints& a, const Ints& b, const Ints& from, size_t& at) {
+  for (int64_t d = 0; d < std::ssize(place); ++d) {
+    if (std::ranges::count(a, d) + std::ranges::count(b, d) > 0) continue;
+    place[Unsigned(d)] = from[at++];
+  }
+}
+
+// Sums of products, in order.
+Result<Numbers> Multiplied(Builder& b, const Instruction& i, std::span<const Numbers> operands) {
+  const auto& attrs = i.attrs<hlo::DotAttrs>();
+  const Shape &left = i.operand(0)->shape(), &right = i.operand(1)->shape();
+  const DType dtype = i.shape().dtype();
+  if (left.dtype() != dtype || right.dtype() != dtype || BitWidth(dtype) < 32) return Numbers();
+  int64_t terms = 1;
+  for (int64_t d : attrs.lhs_contracting_dims) terms *= left.dim(d);
+  Numbers sums;
+  for (int64_t n = 0; n < i.shape().elements(); ++n) {
+    const Ints at = CoordinatesOf(n, i.shape());
+    Ints l(Unsigned(left.rank())), r(Unsigned(right.rank()));
+    size_t next = 0;
+    for (; next < attrs.lhs_batch_dims.size(); ++next) {
+      l[Unsigned(attrs.lhs_batch_dims[next])] = r[Unsigned(attrs.rhs_batch_dims[next])] = at[next];
+    }
+    SetOthers(l, attrs.lhs_batch_dims, attrs.lhs_contracting_dims, at, next);
+    SetOthers(r, attrs.rhs_batch_dims, attrs.rhs_contracting_dims, at, next);
+    Instruction* sum = nullptr;
+    for (int64_t term = 0; term < terms; ++term) {
+      int64_t rest = term;
+      for (size_t c = attrs.lhs_contracting_dims.size(); c-- > 0;) {
+        const int64_t d = attrs.lhs_contracting_dims[c], size = left.dim(d);
+        l[Unsigned(d)] = r[Unsigned(attrs.rhs_contracting_dims[c])] = rest % size;
+        rest /= size;
+      }
+      Instruction* product = TRY(b.Add(Op::kMultiply, {operands[0][Unsigned(PlaceOf(l, left))],
+                                                       operands[1][Unsigned(PlaceOf(r, right))]}));
+      sum = sum == nullptr ? product : TRY(b.Add(Op::kAdd, {sum, product}));
+    }
+    if (sum == nullptr) return Numbers();
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
 // The element at a place that is computed: one choice for each that it may be.
 Result<Numbers> Chosen(Builder& b, const Instruction& i, std::span<const Numbers> operands) {
   if (i.shape().elements() != 1) return Numbers();
@@ -175,46 +259,58 @@ Result<Numbers> Updated(Builder& b, const Instruction& i, std::span<const Number
 
 }  // namespace
 
-int64_t FlatOffset(int64_t n, const Shape& array, const Shape& part) {
-  return PlaceOf(CoordinatesOf(n, part), array);
+Result<Numbers> ElementsOf(Builder& b, Instruction* array) {
+  const int64_t row[] = {array->shape().elements()};
+  Instruction* flat = TRY(ReshapeTo(b, array, row));
+  Numbers elements;
+  for (int64_t n = 0; n < row[0]; ++n) {
+    hlo::SliceAttrs one{.slice = {{.start = n, .limit = n + 1}}};
+    elements.push_back(TRY(ReshapeTo(b, TRY(b.Add(Op::kSlice, {flat}, std::move(one))), {})));
+  }
+  return elements;
 }
 
-namespace {
-
-// s32[], from 0 to `last`.
-Result<Instruction*> InBounds(Builder& b, Instruction* start, int64_t last) {
-  DType dtype = start->shape().dtype();
-  if (BitWidth(dtype) < 32) {  // which may not hold the last one
-    start = TRY(b.Convert(start, DType::kS32));
-    dtype = DType::kS32;
+Result<Numbers> ReadRow(Builder& b, const Instruction& slice, Instruction* whole,
+                        Instruction* row) {
+  const Shape &part = slice.shape(), &all = slice.operand(0)->shape();
+  Ints first;  // of the other dimensions
+  for (int64_t d = 1; d < all.rank(); ++d) {
+    const int64_t most = all.dim(d) - part.dim(d);
+    first.push_back(most == 0 ? 0
+                              : std::clamp<int64_t>(*IntegerValue(*slice.operand(1 + d)), 0, most));
   }
-  start = TRY(b.Add(Op::kMaximum, {start, b.ScalarConstant(dtype, 0)}));
-  Instruction* most = b.ScalarConstant(dtype, static_cast<double>(last));
-  start = TRY(b.Add(Op::kMinimum, {start, most}));
-  return dtype != DType::kS32 ? b.Convert(start, DType::kS32) : Result<Instruction*>(start);
+  Numbers elements;
+  for (int64_t n = 0; n < part.elements(); ++n) {
+    const Ints at = CoordinatesOf(n, part);
+    std::vector<Instruction*> operands = {whole, row};
+    for (size_t d = 0; d < first.size(); ++d) {
+      const auto place = static_cast<double>(first[d] + at[d + 1]);
+      operands.push_back(b.ScalarConstant(row->shape().dtype(), place));
+    }
+    hlo::DynamicSliceAttrs attrs;
+    attrs.dynamic_slice_sizes.assign(operands.size() - 1, 1);
+    Instruction* one = TRY(b.Add(Op::kDynamicSlice, operands, std::move(attrs)));
+    elements.push_back(TRY(b.Reshape(one, {})));
+  }
+  return elements;
 }
 
-}  // namespace
-
-Result<Instruction*> FlatStart(Builder& b, std::span<Instruction* const> starts, const Shape& array,
-                               const Shape& part) {
-  Instruction* place = nullptr;
-  for (int64_t d = 0; d < array.rank(); ++d) {
-    Instruction* start = starts[Unsigned(d)];
-    const int64_t last_start = array.dim(d) - part.dim(d);
-    if (std::optional<int64_t> known = last_start == 0 ? 0 : IntegerValue(*start)) {
-      const auto place_known = static_cast<double>(std::clamp<int64_t>(*known, 0, last_start));
-      start = b.ScalarConstant(DType::kS32, place_known);
-    } else {
-      start = TRY(InBounds(b, start, last_start));
+Result<Numbers> ReadFlat(Builder& b, const Instruction& slice, Instruction* flat,
+                         std::span<Instruction* const> starts) {
+  const Shape& all = slice.operand(0)->shape();
+  Instruction* first = TRY(FlatStart(b, starts, all, slice.shape()));
+  Numbers elements;
+  for (int64_t n = 0; n < slice.shape().elements(); ++n) {
+    Instruction* place = first;
+    if (const int64_t offset = FlatOffset(n, all, slice.shape()); offset != 0) {
+      Instruction* behind = b.ScalarConstant(DType::kS32, static_cast<double>(offset));
+      place = TRY(b.Add(Op::kAdd, {first, behind}));
     }
-    if (place != nullptr) {
-      Instruction* row = b.ScalarConstant(DType::kS32, static_cast<double>(array.dim(d)));
-      start = TRY(b.Add(Op::kAdd, {TRY(b.Add(Op::kMultiply, {place, row})), start}));
-    }
-    place = start;
+    Instruction* one = TRY(b.Add(Op::kDynamicSlice, {flat, place},
+                                 hlo::DynamicSliceAttrs{.dynamic_slice_sizes = {1}}));
+    elements.push_back(TRY(b.Reshape(one, {})));
   }
-  return place;
+  return elements;
 }
 
 Numbers ElementsOfLeaf(Builder& b, const Instruction& i) {
@@ -241,6 +337,7 @@ Result<Numbers> EmitByElement(Builder& b, const Instruction& i, std::span<const 
                         i.op() != Op::kStochasticConvert;
   if (computed && i.op() != Op::kCopy) return Computed(b, i, operands);
   if (i.op() == Op::kReduce && i.operand_count() == 2) return Reduced(b, i, operands);
+  if (i.op() == Op::kDot) return Multiplied(b, i, operands);
   if (i.op() == Op::kDynamicUpdateSlice) return Updated(b, i, operands);
   Numbers moved = TRY(Moved(i, operands));
   if (moved.empty() && i.op() == Op::kDynamicSlice) return Chosen(b, i, operands);

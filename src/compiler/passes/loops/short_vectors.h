@@ -21,20 +21,25 @@ Result<Numbers> EmitByElement(hlo::Builder& b, const hlo::Instruction& i,
 // The elements of a constant or of an iota.
 Numbers ElementsOfLeaf(hlo::Builder& b, const hlo::Instruction& i);
 
-// Where the first element of a part lies in an array as a row, s32[]: its starts are brought in
-// bounds.
-Result<hlo::Instruction*> FlatStart(hlo::Builder& b, std::span<hlo::Instruction* const> starts,
-                                    const Shape& array, const Shape& part);
-// How far behind it element n of the part lies.
-int64_t FlatOffset(int64_t n, const Shape& array, const Shape& part);
+// The elements of an array of a few.
+Result<Numbers> ElementsOf(hlo::Builder& b, hlo::Instruction* array);
 
-// A loop that stores a row of each of some arrays in every round, as a loop over numbers: its short
-// vectors, those of the loops in it and the rows are scalars.
+// Those of what the dynamic-slice reads of `whole`, in the row of that number: the other starts are
+// known. Or of the array as one row, `flat`, at these starts.
+Result<Numbers> ReadRow(hlo::Builder& b, const hlo::Instruction& slice, hlo::Instruction* whole,
+                        hlo::Instruction* row);
+Result<Numbers> ReadFlat(hlo::Builder& b, const hlo::Instruction& slice, hlo::Instruction* flat,
+                         std::span<hlo::Instruction* const> starts);
+
+// A loop as one over numbers: its short vectors and those of the loops in it are scalars. With
+// `rows` it stores a row of each of some arrays in every round, which are scalars too; without it
+// stores none.
 struct LoopInNumbers {
   hlo::Instruction* op = nullptr;          // before the loop, which is as it was
   std::vector<hlo::Instruction*> results;  // its state behind it, in the shapes that it had
 };
 // Nullopt: it does something else.
-Result<std::optional<LoopInNumbers>> CopyInNumbers(hlo::Instruction* loop, const Effects& effects);
+Result<std::optional<LoopInNumbers>> CopyInNumbers(hlo::Instruction* loop, bool rows,
+                                                   const Effects& effects);
 
 }  // namespace weft::compiler
