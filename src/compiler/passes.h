@@ -58,7 +58,9 @@ Result<bool> DecomposeCollectives(hlo::Module&, const PassContext&);
 // place. Rows at distances that are not known are read by one of two loops (loop versioning).
 // Loops over numbers inside of it go too (outer-loop vectorization): counted ones run for all
 // rounds at once, others on CPUs for blocks of a few vectors, until the last of a block is done;
-// conditionals of numbers compute all of their branches where that lets it go (if-conversion);
+// conditionals of numbers compute all of their branches where that lets it go (if-conversion), and
+// short vectors and rows that are stored become numbers (scalar replacement). On CPUs functions of
+// the number of a round and of what stays are computed before the loop, where they take long;
 // needs: simplify-ranges before it, which leaves the counter as the index; eliminate-dead-code
 // after it; not scheduled (else it does nothing).
 Result<bool> DistributeLoops(hlo::Module&, const PassContext&);

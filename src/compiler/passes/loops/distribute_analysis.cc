@@ -85,6 +85,7 @@ void LoopDistributor::FindStores() {
     }
     if (store->index == index_ && rows == rows_ && ReadsOldRows(*store)) stores_.push_back(*store);
   }
+  store_count_ = stores_.size();
 }
 
 bool LoopDistributor::IsStore(const Instruction& i) const {

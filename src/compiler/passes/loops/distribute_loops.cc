@@ -6,6 +6,7 @@
 #include "compiler/passes/loops/batched_round.h"
 #include "compiler/passes/loops/if_convert.h"
 #include "compiler/passes/loops/loop_distributor.h"
+#include "compiler/passes/loops/short_vectors.h"
 #include "compiler/passes/rewrite.h"
 #include "compiler/passes/simplify/simplify_rules.h"
 
@@ -224,6 +225,66 @@ Result<bool> DistributeWithoutBranches(Instruction* i, const PassContext& contex
   return false;
 }
 
+void UseResults(Instruction& loop, const LoopInNumbers& copy) {
+  for (Instruction* user : std::vector(loop.users())) {
+    user->ReplaceAllUsesWith(copy.results[static_cast<size_t>(user->tuple_index())]);
+    user->parent()->Remove(user);
+  }
+}
+
+// What is computed before the loop, of numbers or of short vectors.
+Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
+  std::optional<Loop> loop = FindLoop(i);
+  std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+  if (!loop || !bounds || bounds->step != 1 || context.target.LaneBits() == 0) return false;
+  Effects effects(*i->parent()->module());
+  bool vectors = false;
+  for (const Instruction* in : *loop->body) vectors |= IsFewNumbers(*in) && !IsOneNumber(*in);
+  std::optional<LoopInNumbers> copy;
+  if (vectors) copy = TRY(CopyInNumbers(i, false, effects));
+  if (copy) {
+    Effects again(*i->parent()->module());
+    LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
+    if (free.AnalyseAhead()) {
+      UseResults(*i, *copy);
+      TRY(free.ChangeAhead());
+      i->parent()->Remove(i);
+      return true;
+    }
+  }
+  LoopDistributor distributor(*loop, *bounds, effects, context.target);
+  if (!distributor.AnalyseAhead()) return false;
+  TRY(distributor.ChangeAhead());
+  return true;
+}
+
+// The loop with its short vectors as numbers, where all of that can be distributed.
+Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
+  std::optional<LoopBounds> bounds = FindLoopBounds(*i);
+  if (!bounds || bounds->step != 1 || bounds->trips < kVectorReduce) return false;
+  Instruction* chosen = TRY(CopyWithoutBranches(i));
+  if (chosen != nullptr) i->ReplaceAllUsesWith(chosen);
+  Instruction* from = chosen != nullptr ? chosen : i;
+  Effects effects(*i->parent()->module());
+  std::optional<LoopInNumbers> copy = TRY(CopyInNumbers(from, true, effects));
+  bool distributed = false;
+  if (copy) {
+    Effects again(*i->parent()->module());
+    LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
+    distributed = free.Analyse() && free.MovesAll() && !free.NeedsChecks();
+    if (distributed) {
+      UseResults(*from, *copy);
+      TRY(free.Change());
+    }
+  }
+  if (chosen != nullptr) {
+    if (!distributed) chosen->ReplaceAllUsesWith(i);
+    chosen->parent()->Remove(chosen);
+  }
+  if (distributed) i->parent()->Remove(i);
+  return distributed;
+}
+
 }  // namespace
 
 Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
@@ -239,6 +300,8 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
   for (Instruction* i : loops) {
     bool distributed = TRY(DistributeLoop(i, effects, context));
     if (!distributed) distributed = TRY(DistributeWithoutBranches(i, context));
+    if (!distributed) distributed = TRY(DistributeInNumbers(i, context));
+    if (!distributed) distributed = TRY(DistributeAhead(i, context));
     changed |= distributed;
   }
   module.RemoveUnusedComputations();

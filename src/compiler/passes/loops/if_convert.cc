@@ -34,7 +34,9 @@ double WorkOfBranch(const Computation& branch) {
   double work = 0;
   for (const Instruction* i : branch) {
     bool computed = hlo::IsElementwise(i->op()) && i->called_computations().empty();
-    bool moved = i->op() == Op::kBroadcast || i->op() == Op::kReshape || i->IsConstant();
+    bool moved = i->op() == Op::kBroadcast || i->op() == Op::kReshape || i->op() == Op::kSlice ||
+                 i->op() == Op::kConcatenate || i->op() == Op::kDynamicUpdateSlice ||
+                 i->IsConstant();
     bool frame = i->IsParameter() || i->op() == Op::kGetTupleElement ||
                  (i->op() == Op::kTuple && i->IsRoot());
     if (HasControlDependencies(*i) || !(computed || moved || frame)) return 2 * kMostWork;

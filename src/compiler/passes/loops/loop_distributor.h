@@ -1,6 +1,7 @@
 // Loop distribution, one loop: what can be computed behind it, and the change. distribute_loops.cc
-// has the change, distribute_analysis.cc what stays and what goes, anti_dependence.cc which reads
-// of arrays that the loop writes are reads of what was there before.
+// has the change, distribute_analysis.cc what stays and what goes, distribute_ahead.cc what comes
+// first, anti_dependence.cc which reads of arrays that the loop writes are reads of what was there
+// before.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,12 @@ class LoopDistributor {
   bool Analyse();
   // After Analyse: whether the change is right only where numbers are as they must be.
   bool NeedsChecks() const { return !checks_.empty(); }
+  // After Analyse: no store stays.
+  bool MovesAll() const { return stores_.size() == store_count_; }
   Status Change();
+  // Instead of Analyse and Change: what can be computed before the loop (distribute_ahead.cc).
+  bool AnalyseAhead();
+  Status ChangeAhead();
   // Two loops, one of which runs where the numbers are so: that one. The loop analysed is gone.
   bool CanBeVersioned() const;
   Result<hlo::Instruction*> Version();
@@ -62,6 +68,12 @@ class LoopDistributor {
   bool IsLeaf(const hlo::Instruction& i) const;
   bool IsStack(const hlo::Instruction& i) const;
   bool IsOfUse() const;
+
+  // distribute_ahead.cc
+  bool FindRounds();
+  bool IsReadAhead(const hlo::Instruction& i) const;
+  double CollectAhead(const hlo::Instruction& i,
+                      std::unordered_set<const hlo::Instruction*>& cone) const;
 
   // anti_dependence.cc
   struct Check {  // of a number that is the same in all rounds
@@ -98,6 +110,7 @@ class LoopDistributor {
   const int64_t spare_bytes_;  // for stacks
   const int64_t lane_bits_;    // of a vector; 0: rows are threads
   std::vector<ElementStore> stores_;
+  size_t store_count_ = 0;               // before the analysis
   std::unordered_set<int64_t> renamed_;  // arrays of stores of which old rows are read
   std::vector<Check> checks_;
   int64_t rows_ = 0, first_ = 0;          // of the arrays; the first that is written

@@ -77,18 +77,19 @@ Result<Loop> TransposeElement(const Loop& loop, int64_t k, std::span<Instruction
 Result<bool> TransposeColumnsIn(Instruction* op, std::span<Instruction* const> around,
                                 const program::TargetInfo& target) {
   std::optional<Loop> loop = FindLoop(op);
-  std::optional<int64_t> trips = TripCount(*op);
-  if (!loop || !trips) return false;
+  if (!loop) return false;
+  // Where the trip count is not known, the loops around it alone are to make up for the transposes.
+  const int64_t trips = TripCount(*op).value_or(1);
   bool changed = false;
   for (int64_t k = 0, end = loop->size(); k < end; ++k) {
-    if (!Pays(*loop, k, *trips, target)) continue;
+    if (!Pays(*loop, k, trips, target)) continue;
     std::vector<Instruction*> columns = ColumnsOf(*loop, k);
     if (columns.empty()) continue;
     loop = TRY(TransposeElement(*loop, k, columns));
     changed = true;
   }
   for (int64_t k = 0, end = loop->size(); k < end; ++k) {
-    std::optional<Loop> transposed = TRY(TransposeCarried(*loop, k, *trips, around, target));
+    std::optional<Loop> transposed = TRY(TransposeCarried(*loop, k, trips, around, target));
     if (!transposed) continue;
     loop = transposed;
     changed = true;

@@ -73,6 +73,32 @@ Result<Instruction*> ElementOfIndices(Instruction& x, std::span<Instruction* con
   return dtype != shape.dtype() ? b.Convert(at, shape.dtype()) : Result<Instruction*>(at);
 }
 
+// dynamic-slice(transpose(x)) = dynamic-slice(x), reshaped, where that is one piece of x: rows of a
+// batch that lies along another dimension than the first one.
+Result<Instruction*> PieceOfTranspose(Instruction& i, Builder& b) {
+  Instruction* transpose = i.operand(0);
+  if (transpose->op() != Op::kTranspose || HasControlDependencies(*transpose)) return nullptr;
+  Instruction* x = transpose->operand(0);
+  const Ints& order = transpose->attrs<hlo::DimensionsAttrs>().dimensions;
+  std::vector<Instruction*> operands(i.operands().begin(), i.operands().end());
+  operands[0] = x;
+  Ints sizes(order.size()), kept;
+  for (size_t d = 0; d < order.size(); ++d) {
+    const auto from = static_cast<size_t>(order[d]);
+    sizes[from] = i.shape().dim(static_cast<int64_t>(d));
+    operands[1 + from] = i.operand(1 + static_cast<int64_t>(d));
+    if (sizes[from] != 1) kept.push_back(order[d]);
+  }
+  if (kept.empty()) return nullptr;
+  for (size_t n = 0; n < kept.size(); ++n) {  // the last dimensions, whole and in order
+    const int64_t d = x->shape().rank() - std::ssize(kept) + static_cast<int64_t>(n);
+    if (kept[n] != d || sizes[static_cast<size_t>(d)] != x->shape().dim(d)) return nullptr;
+  }
+  Instruction* piece =
+      TRY(b.Add(Op::kDynamicSlice, operands, hlo::DynamicSliceAttrs{.dynamic_slice_sizes = sizes}));
+  return b.Reshape(piece, i.shape().dims());
+}
+
 // dynamic-slice(x, constants) = slice(x);  dynamic-slice(dynamic-update-slice(x, u, s), s) = u when
 // both are of one size;  one element of iota, or of what is computed from it, is computed from its
 // index
@@ -99,7 +125,7 @@ Result<Instruction*> SimplifyDynamicSlice(Instruction& i, Builder& b) {
   if (i.shape().elements() == 1 && wide && fits && IsOfIndices(*x)) {
     return b.Broadcast(TRY(ElementOfIndices(*x, starts, b)), WithoutLayoutOf(i.shape()), {});
   }
-  return nullptr;
+  return PieceOfTranspose(i, b);
 }
 
 // Store-to-load forwarding: slice(dynamic-update-slice(x, u, constants)) = slice(u) of what lies in
