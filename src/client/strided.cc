@@ -110,9 +110,30 @@ void CopyInner(std::span<const CopyDim> dims, std::byte* to, const std::byte* fr
   }
 }
 
+// Of so many elements: their own loops would take longer than the copies.
+constexpr int64_t kSmallPlane = 64;
+
+// Many small planes: element by element of them, through some planes at a time.
+template <size_t kBytes>
+void CopySmallPlanes(std::span<const CopyDim> dims, std::byte* to, const std::byte* from) {
+  const CopyDim &planes = dims[0], &a = dims[1], &b = dims[2];
+  for (int64_t first = 0; first < planes.size; first += kCopyTile) {
+    int64_t count = std::min(kCopyTile, planes.size - first);
+    for (int64_t i = 0; i < a.size; ++i) {
+      for (int64_t j = 0; j < b.size; ++j) {
+        CopyRow<kBytes>(count, to + first * planes.to + i * a.to + j * b.to, planes.to,
+                        from + first * planes.from + i * a.from + j * b.from, planes.from);
+      }
+    }
+  }
+}
+
 template <size_t kBytes>
 void CopyDims(std::span<const CopyDim> dims, std::byte* to, const std::byte* from) {
   if (dims.size() <= 2) return CopyInner<kBytes>(dims, to, from);
+  if (dims.size() == 3 && dims[1].size * dims[2].size <= kSmallPlane) {
+    return CopySmallPlanes<kBytes>(dims, to, from);
+  }
   for (int64_t i = 0; i < dims[0].size; ++i) {
     CopyDims<kBytes>(dims.subspan(1), to + i * dims[0].to, from + i * dims[0].from);
   }

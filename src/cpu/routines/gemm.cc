@@ -309,9 +309,8 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       return {};
     case Way::kSmallNarrow:
       if constexpr (sizeof(T) == 4) {
-        TRY(MultiplySmallNarrow<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s)));
+        return MultiplySmallNarrow<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s), done);
       }
-      if (done) done(0, result_rows);
       return {};
     case Way::kSquares:
       TRY(MultiplySquares<T>(means, s));
