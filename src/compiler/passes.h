@@ -271,6 +271,10 @@ Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 // updated where it is while others are read; state that is one array becomes a tuple; needs:
 // simplify; CPUs, not scheduled (else it does nothing).
 Result<bool> SplitLoopState(hlo::Module&, const PassContext&);
+// CPUs: a reduction over the minor dimension and over others that kept dimensions separate from it
+// becomes two, of the one and of the others, the longer rows or else the columns first; sums of f32
+// are rounded in between; needs: fuse after it, no simplify, which joins the two.
+Result<bool> SplitReductions(hlo::Module&, const PassContext&);
 // Of invariant arrays of which a loop reads a column an iteration a transposed copy is made before
 // the loop, of which it reads rows; arrays that it reads and writes by columns alone are carried
 // transposed; needs: simplify, which makes dynamic-slices of gathers; CPUs, not scheduled (else it
