@@ -98,8 +98,8 @@ Result<bool> RecognizeProgressions(hlo::Module&, const PassContext&);
 Result<bool> SelectByMasks(hlo::Module&, const PassContext&);
 // Custom calls of LAPACK's potrf, trsm and getrf become cholesky, triangular-solve and the custom
 // call weft.lu, all on row-major arrays; geqrf and orgqr of small matrices the custom calls Qr and
-// ProductOfElementaryHouseholderReflectors; other routines stay; needs: none (before or after
-// normalize-layouts).
+// ProductOfElementaryHouseholderReflectors; other routines stay, and with cpu.lapack those of large
+// complex matrices; needs: none (before or after normalize-layouts).
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op) but for

@@ -145,20 +145,20 @@ WEFT_FACTOR_INLINE bool FactorSquareBy(T* a, int64_t stride, int64_t n) {
     T diagonal = square[j][j];
     if (!(diagonal > 0) || std::isinf(diagonal)) return false;
     diagonal = std::sqrt(diagonal);
-    square[j][j] = diagonal;
+    a[j * stride + j] = diagonal;
+    T inverse = T(1) / diagonal;
     column[j] = 0;
-    for (int64_t i = j + 1; i < n; ++i) column[i] = square[i][j] / diagonal;
+    for (int64_t i = j + 1; i < n; ++i) column[i] = square[i][j] * inverse;
     for (int64_t i = j + 1; i < n; ++i) {
       T* row = square[i];
       T x = column[i];
-      row[j] = x;
+      a[i * stride + j] = x;  // vectors of `row` are not read behind stores of parts of them
       for (int64_t c = (j + 1) / kLanes * kLanes; c <= i; c += kLanes) {
         StoreFactor(LoadFactor<T, kBytes>(row + c) - LoadFactor<T, kBytes>(column + c) * x,
                     row + c);
       }
     }
   }
-  for (int64_t i = 0; i < n; ++i) std::copy_n(square[i], i + 1, a + i * stride);
   return true;
 }
 

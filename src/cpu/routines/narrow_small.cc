@@ -38,6 +38,11 @@ template <class T>
 void StoreSmallTile(const FewRowsProduct& s, const T* sums, int64_t sums_row, int64_t i, int64_t j,
                     int64_t rows, int64_t cols) {
   int64_t bytes = ByteWidth(s.result.dtype);
+  if (!s.adds && IsStoredAs<T>(s.result.dtype)) {
+    T* to = reinterpret_cast<T*>(s.result.data) + i * s.result.row + j;
+    for (int64_t r = 0; r < rows; ++r) CopyRow(sums + r * sums_row, cols, to + r * s.result.row);
+    return;
+  }
   for (int64_t r = 0; r < rows; ++r, sums += sums_row) {
     std::byte* to = s.result.data + ((i + r) * s.result.row + j) * bytes;
     if (!s.adds) {

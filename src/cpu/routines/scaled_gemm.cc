@@ -160,7 +160,12 @@ void MultiplyScaledDots(const Means& means, const ProductSizes& s, const ScaledN
   const TileKernel<float>& kernel = *FindTileKernel<float>(INT64_MAX);
   const float* left = reinterpret_cast<const float*>(a.data) + a.first;
   double cost = static_cast<double>(s.k * kDotRows) / 4;
+  const bool once = s.m == 1 && TakesDots(b, s.k);  // each number is wanted once
   ForPieces(means.pool, CeilDivide(s.n, kDotRows), cost, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin * kDotRows; once && j < std::min(s.n, end * kDotRows); ++j) {
+      c[j] = DotAlong(b, j, s.k, left);
+    }
+    if (once) return;
     alignas(64) float room[kDotRows * kScaledDepth];
     for (int64_t j = begin * kDotRows; j < std::min(s.n, end * kDotRows); j += kDotRows) {
       int64_t count = std::min(kDotRows, s.n - j);
@@ -203,7 +208,7 @@ class ScaledGemm : public PreparedRoutine {
         OneProduct product = PlainProduct(a, b, result.data);
         product.scaled_b = &b;
         TRY(MultiplyStream<float>(means, product));
-      } else if (TakesDots()) {
+      } else if (TakesColumnDots()) {
         MultiplyScaledDots(means, Sizes(), a, b, reinterpret_cast<float*>(result.data));
       } else if (const NarrowKernel* kernel = Kernel()) {
         ScaledBf16Product product(*kernel, a, b);
@@ -227,9 +232,9 @@ class ScaledGemm : public PreparedRoutine {
     int64_t stream = Streams() ? StreamScratch<float>(streamed) : 0;
     VLOG("cpu", 3) << "scaled product of " << form_.m << " x " << form_.n << " x " << form_.k
                    << ": "
-                   << (Streams()     ? "rows are scaled as they are read"
-                       : TakesDots() ? "dot products by columns as they are read"
-                                     : "packed")
+                   << (Streams()           ? "rows are scaled as they are read"
+                       : TakesColumnDots() ? "dot products by columns as they are read"
+                                           : "packed")
                    << (IsPlain() ? ", plain where all scales are 1" : "");
     return std::max({plain, stream, MultiplyScratch<float>(Sizes(), threads)});
   }
@@ -262,7 +267,7 @@ class ScaledGemm : public PreparedRoutine {
            form_.b.k_first && form_.m <= kStreamRows && form_.n >= kStreamRows;
   }
   // The same by columns whose numbers are consecutive.
-  bool TakesDots() const {
+  bool TakesColumnDots() const {
     bool plain_left = types_[0] == DType::kF32 && !form_.a.has_scale;
     return plain_left && form_.operands == DType::kF32 && c_ == DType::kF32 &&
            BitWidth(types_[1]) <= 8 && !form_.b.k_first && (!form_.a.k_first || form_.m == 1) &&
