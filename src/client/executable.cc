@@ -93,6 +93,7 @@ compiler::CompileOptions UsualOptions(const Client& client) {
   options.optimize.select_by_masks = true;
   options.optimize.cancel_exponentials = true;
   options.cpu.flush_subnormals = client.gpu() == nullptr;  // GPUs keep them, XLA's too
+  options.cpu.lapack = client.gpu() == nullptr && HasForeignCall("lapack_cgetrf_ffi");
   return options;
 }
 

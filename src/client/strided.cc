@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace weft::client {
@@ -23,8 +24,59 @@ void CopyRow(int64_t n, std::byte* to, int64_t to_stride, const std::byte* from,
   }
 }
 
+// kLanes rows of kLanes elements become columns. `from_step`: between rows, `to_step`: between
+// columns.
+template <class T, int kLanes>
+[[gnu::always_inline]] inline void TurnSquare(std::byte* to, int64_t to_step, const std::byte* from,
+                                              int64_t from_step) {
+  typedef T Vector __attribute__((vector_size(kLanes * sizeof(T))));
+  Vector x[kLanes];
+  for (int i = 0; i < kLanes; ++i) std::memcpy(&x[i], from + i * from_step, sizeof(Vector));
+  auto store = [&](int i, Vector v) { std::memcpy(to + i * to_step, &v, sizeof(Vector)); };
+  if constexpr (kLanes == 2) {
+    store(0, __builtin_shufflevector(x[0], x[1], 0, 2));
+    store(1, __builtin_shufflevector(x[0], x[1], 1, 3));
+  } else {
+    Vector ab_low = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5);
+    Vector ab_high = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    Vector cd_low = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5);
+    Vector cd_high = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+    store(0, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+    store(1, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+    store(2, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+    store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+  }
+}
+
+// A plane that is dense along `a` in the source and along `b` in the result, by squares; the last
+// ones overlap those before. False: it is not of that kind, or too small.
+template <size_t kBytes>
+bool TurnPlane(const CopyDim& a, const CopyDim& b, std::byte* to, const std::byte* from) {
+  constexpr int64_t kWidth = kBytes;
+  if constexpr (kBytes != 4 && kBytes != 8) {
+    return false;
+  } else {
+    using T = std::conditional_t<kBytes == 4, uint32_t, uint64_t>;
+    constexpr int64_t kLanes = 16 / kWidth;
+    if (a.from != kWidth || b.to != kWidth || a.size < kLanes || b.size < kLanes) return false;
+    for (int64_t tile = 0; tile < b.size; tile += kCopyTile) {
+      int64_t end = std::min(tile + kCopyTile, b.size);
+      for (int64_t i = 0; i < a.size; i += kLanes) {
+        int64_t row = std::min(i, a.size - kLanes);
+        for (int64_t j = tile; j < end; j += kLanes) {
+          int64_t column = std::min(j, b.size - kLanes);
+          TurnSquare<T, kLanes>(to + row * a.to + column * b.to, a.to,
+                                from + row * a.from + column * b.from, b.from);
+        }
+      }
+    }
+    return true;
+  }
+}
+
 template <size_t kBytes>
 void CopyPlane(const CopyDim& a, const CopyDim& b, std::byte* to, const std::byte* from) {
+  if (TurnPlane<kBytes>(a, b, to, from) || TurnPlane<kBytes>(b, a, to, from)) return;
   for (int64_t i = 0; i < a.size; i += kCopyTile) {
     for (int64_t j = 0; j < b.size; j += kCopyTile) {
       int64_t rows = std::min(kCopyTile, a.size - i), columns = std::min(kCopyTile, b.size - j);
@@ -58,9 +110,30 @@ void CopyInner(std::span<const CopyDim> dims, std::byte* to, const std::byte* fr
   }
 }
 
+// Of so many elements: their own loops would take longer than the copies.
+constexpr int64_t kSmallPlane = 64;
+
+// Many small planes: element by element of them, through some planes at a time.
+template <size_t kBytes>
+void CopySmallPlanes(std::span<const CopyDim> dims, std::byte* to, const std::byte* from) {
+  const CopyDim &planes = dims[0], &a = dims[1], &b = dims[2];
+  for (int64_t first = 0; first < planes.size; first += kCopyTile) {
+    int64_t count = std::min(kCopyTile, planes.size - first);
+    for (int64_t i = 0; i < a.size; ++i) {
+      for (int64_t j = 0; j < b.size; ++j) {
+        CopyRow<kBytes>(count, to + first * planes.to + i * a.to + j * b.to, planes.to,
+                        from + first * planes.from + i * a.from + j * b.from, planes.from);
+      }
+    }
+  }
+}
+
 template <size_t kBytes>
 void CopyDims(std::span<const CopyDim> dims, std::byte* to, const std::byte* from) {
   if (dims.size() <= 2) return CopyInner<kBytes>(dims, to, from);
+  if (dims.size() == 3 && dims[1].size * dims[2].size <= kSmallPlane) {
+    return CopySmallPlanes<kBytes>(dims, to, from);
+  }
   for (int64_t i = 0; i < dims[0].size; ++i) {
     CopyDims<kBytes>(dims.subspan(1), to + i * dims[0].to, from + i * dims[0].from);
   }

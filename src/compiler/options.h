@@ -40,6 +40,7 @@ struct CollectiveOptions {
 struct CpuOptions {
   bool native = true;
   bool flush_subnormals = false;
+  bool lapack = false;
   std::vector<std::string> disable;
 };
 
@@ -120,6 +121,9 @@ struct CompileOptions {
     v("cpu.flush_subnormals", cpu.flush_subnormals, kOutput,
       "Arithmetic takes numbers below the normal ones as zeros. Turn on where programs decay into "
       "them on x86, which takes a hundred times as long over them. For JAX it is on, as in XLA.");
+    v("cpu.lapack", cpu.lapack, kOutput,
+      "Factorizations of large complex matrices that are written as calls of LAPACK stay such "
+      "calls, which are faster. For JAX it is on where the process has LAPACK.");
     v("cpu.disable", cpu.disable, kOutput,
       "Weft's passes over LLVM IR to leave out, a+b. For measuring what one gains, and for finding "
       "the one that breaks something.");

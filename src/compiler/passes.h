@@ -100,8 +100,8 @@ Result<bool> RecognizeProgressions(hlo::Module&, const PassContext&);
 Result<bool> SelectByMasks(hlo::Module&, const PassContext&);
 // Custom calls of LAPACK's potrf, trsm and getrf become cholesky, triangular-solve and the custom
 // call weft.lu, all on row-major arrays; geqrf and orgqr of small matrices the custom calls Qr and
-// ProductOfElementaryHouseholderReflectors; other routines stay; needs: none (before or after
-// normalize-layouts).
+// ProductOfElementaryHouseholderReflectors; other routines stay, and with cpu.lapack those of large
+// complex matrices; needs: none (before or after normalize-layouts).
 Result<bool> ExpandLinalg(hlo::Module&, const PassContext&);
 // Ops that others can say go: batch-norm-*, map of elementwise functions, stochastic-convert,
 // fusion and composite calls (inlined), the halves of asynchronous ops (the synchronous op) but for
@@ -273,6 +273,10 @@ Result<bool> SimplifyWhile(hlo::Module&, const PassContext&);
 // updated where it is while others are read; state that is one array becomes a tuple; needs:
 // simplify; CPUs, not scheduled (else it does nothing).
 Result<bool> SplitLoopState(hlo::Module&, const PassContext&);
+// CPUs: a reduction over the minor dimension and over others that kept dimensions separate from it
+// becomes two, of the one and of the others, the longer rows or else the columns first; sums of f32
+// are rounded in between; needs: fuse after it, no simplify, which joins the two.
+Result<bool> SplitReductions(hlo::Module&, const PassContext&);
 // Of invariant arrays of which a loop reads a column an iteration a transposed copy is made before
 // the loop, of which it reads rows; arrays that it reads and writes by columns alone are carried
 // transposed; needs: simplify, which makes dynamic-slices of gathers; CPUs, not scheduled (else it

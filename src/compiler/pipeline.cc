@@ -69,6 +69,7 @@ constexpr Pass kPasses[] = {
     {"sink-collectives", SinkCollectives},
     {"split-batch", SplitBatch},
     {"split-loop-state", SplitLoopState},
+    {"split-reductions", SplitReductions},
     {"transpose-columns", TransposeColumns},
     {"unroll-collective-loops", UnrollCollectiveLoops},
     {"window-dots", WindowDots},
@@ -129,8 +130,9 @@ constexpr std::string_view kNativeAfter[] = {
     "simplify-ranges",        // behind separate-computations: one caller, one range
     "distribute-loops",       // behind simplify-ranges: the counter itself is the index
     "eliminate-dead-code",
-    "recognize-progressions",   // behind all that knows constants, before fuse, which takes iotas in
+    "recognize-progressions",  // behind all that knows constants, before fuse, which takes iotas in
     "round-compared-products",  // before fuse, which computes products again for each user
+    "split-reductions",         // before fuse, which takes what is reduced in
     "fuse",
     "eliminate-dead-code",
     "schedule",             // of what really runs

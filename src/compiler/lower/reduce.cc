@@ -39,28 +39,38 @@ RowReducer::RowReducer(KernelDraft& draft, std::span<const Instruction* const> r
   }
 }
 
-bool RowReducer::IsInOrder() const {
+bool RowReducer::ReadAsRows(int64_t row_from) const {
   if (dims_.reduced.size() < 2 || also_ || together_.dimension >= 0) return false;
   if (!dims_.kept.empty() && dims_.kept.back() > dims_.reduced.front()) return false;
   return std::ranges::all_of(reduces_, [&](const Instruction* reduce) {
     auto operands = reduce->operands().first(static_cast<size_t>(reduce->operand_count()) / 2);
     return std::ranges::all_of(
-        operands, [&](const Instruction* operand) { return ReadsInOrder(e_, *operand); });
+        operands, [&](const Instruction* operand) { return ReadsInOrder(e_, *operand, row_from); });
   });
+}
+
+bool RowReducer::IsInOrder() const {
+  return ReadAsRows(0) || ReadAsRows(dims_.reduced.empty() ? 0 : dims_.reduced.front());
 }
 
 Index RowReducer::At(const Index& row, const Coord& j) {
   Index linear;
   linear.is_linear = true;
   linear.linear = j;
-  if (IsInOrder()) {
+  if (ReadAsRows(0)) {
     if (dims_.rows > 1) {
       linear.linear =
           AddCoords(e_, ScaleCoord(e_, LinearCoord(e_, dims_.kept_sizes, row), dims_.length), j);
     }
     return linear;
   }
-  Index inner = Coordinates(e_, dims_.reduced_sizes, linear), index;
+  Index inner, index;
+  if (IsInOrder()) {  // all along the row in its last dimension
+    inner.coords.resize(dims_.reduced.size(), ConstantCoord(e_, 0));
+    inner.coords.back() = j;
+  } else {
+    inner = Coordinates(e_, dims_.reduced_sizes, linear);
+  }
   index.coords.resize(dims_.kept.size() + dims_.reduced.size());
   for (size_t k = 0; k < dims_.kept.size(); ++k) {
     index.coords[static_cast<size_t>(dims_.kept[k])] = row.coords[k];

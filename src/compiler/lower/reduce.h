@@ -91,8 +91,10 @@ class RowReducer {
                                               int lanes, std::vector<Element> acc);
   Result<std::vector<Element>> ByUnits(const Index& row, ValueId begin, int64_t size, int lanes,
                                        std::vector<Element> acc);
-  // Rows are made of several dimensions, but read in the order of memory.
+  // Rows are made of several dimensions, but read in the order of memory: by their numbers, or from
+  // dimension `row_from` on.
   bool IsInOrder() const;
+  bool ReadAsRows(int64_t row_from) const;
   Index At(const Index& row, const Coord& j);
   Result<std::vector<Element>> AccumulateAt(const Index& index, std::vector<Element> acc);
 

@@ -29,6 +29,13 @@ using program::ConvolutionForm;
 // Columns of a product for which packing windows takes longer than it gains.
 constexpr int64_t kFewFilters = 256;
 
+// Of those that read windows where they lie. Null: there is none.
+template <class T>
+const TileKernel<T>* TileOfRuns(int64_t n) {
+  const TileKernel<T>& tile = TileKernelFor<T>(n);
+  return tile.from_rows != nullptr ? &tile : RowTileFor<T>(n);
+}
+
 class Convolution : public PreparedRoutine {
  public:
   Convolution(ConvolutionForm form, DType in, DType kernel, DType out, const Epilogue& epilogue)
@@ -116,6 +123,9 @@ class Convolution : public PreparedRoutine {
       auto [m, n, k, once, along] = plan.Sizes(per_group_);
       bool whole = IsWhole(plan), scattered = plan.form == ProductForm::kScattered;
       int64_t one = MultiplyScratch<T>(m, n, k, whole ? 1 : threads);
+      if (const TileKernel<T>* tile = TileOfRuns<T>(n)) {
+        one = std::max(one, PackedScratch<T>(TileForm(*tile), {m, n, k}, whole ? 1 : threads));
+      }
       if (narrow_ != nullptr) {
         one = PackedScratch<T>(NarrowForm(*narrow_), {m, n, k}, whole ? 1 : threads) + k * n * 4;
       }
@@ -216,11 +226,11 @@ class Convolution : public PreparedRoutine {
     WindowPanels<T> windows(plan.phase, plan.order, reinterpret_cast<const T*>(input));
     FilterPanels<T> filters(plan.phase, plan.order, reinterpret_cast<const T*>(kernel));
     if (plan.form == ProductForm::kRows || plan.form == ProductForm::kScattered) {
-      const TileKernel<T>& tile = TileKernelFor<T>(n);
-      if (n > kFewFilters || tile.from_rows == nullptr || !windows.HasRuns()) {
+      const TileKernel<T>* tile = TileOfRuns<T>(n);
+      if (n > kFewFilters || tile == nullptr || !windows.HasRuns()) {
         return Multiply<T>(means, m, n, k, windows, filters, to, pitch, T(1), T(0), done);
       }
-      WindowProduct<T> product(tile, TileForm<T>(n), windows, filters);
+      WindowProduct<T> product(*tile, TileForm(*tile), windows, filters);
       ResultMatrix result = {kStoredType<T>, reinterpret_cast<std::byte*>(to), pitch};
       return MultiplyPacked<T>(means, {m, n, k}, product, result, T(1), T(0), done);
     }

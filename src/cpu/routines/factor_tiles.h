@@ -8,7 +8,8 @@ namespace weft::cpu {
 inline constexpr int64_t kFactorBlock = 48;  // rows and columns of a diagonal block
 
 // The lower Cholesky factor of n <= kFactorBlock rows, `stride` apart, in place of the lower
-// triangle; what is above the diagonal is left alone. False: not positive definite.
+// triangle; what is above the diagonal is left alone. False: not positive definite, and the
+// triangle is of no use.
 template <class T>
 bool FactorSquare(T* a, int64_t stride, int64_t n);
 

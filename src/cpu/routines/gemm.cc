@@ -32,6 +32,7 @@ enum class Way : uint8_t {
   kSquares,
   kStream,
   kTall,
+  kGram,
   kSmall,
   kFew,
   kPacked
@@ -103,6 +104,7 @@ Way WayOf(const OneProduct& s) {
   // Either side could be packed: the smaller one.
   bool is_tall = narrow == nullptr && IsTall<T>(s);
   if (is_tall && s.m > s.n) return Way::kTall;
+  if (narrow == nullptr && IsGram<T>(s)) return Way::kGram;
   if (TakesSquares<T>(s)) return Way::kSquares;
   if (streams && s.m <= StreamRows<T>(s)) return Way::kStream;
   if (is_tall) return Way::kTall;
@@ -268,6 +270,10 @@ int64_t ScratchOfOne(OneProduct s, int64_t threads) {
       VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
                      << ": rows are read where they lie, the few columns are packed";
       return TallScratch<T>(s);
+    case Way::kGram:
+      VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
+                     << ": both sides are read where they lie";
+      return GramScratch<T>(s);
     case Way::kSmall:
       VLOG("cpu", 3) << "product of " << s.m << " x " << s.n << " x " << s.k
                      << ": the right side is small and read where it lies";
@@ -303,9 +309,8 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       return {};
     case Way::kSmallNarrow:
       if constexpr (sizeof(T) == 4) {
-        TRY(MultiplySmallNarrow<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s)));
+        return MultiplySmallNarrow<T>(means, *NarrowKernelFor<T>(s), FewRowsOf(s), done);
       }
-      if (done) done(0, result_rows);
       return {};
     case Way::kSquares:
       TRY(MultiplySquares<T>(means, s));
@@ -317,6 +322,7 @@ Status MultiplyOne(const Means& means, OneProduct s, const RowsDone& done) {
       if (done) done(0, result_rows);
       return {};
     case Way::kTall: return MultiplyTall<T>(means, s, done);
+    case Way::kGram: return MultiplyGram<T>(means, s, done);
     case Way::kSmall: MultiplySmall<T>(means, *FindTileKernel<T>(s.n), s, done); return {};
     case Way::kFew:
       TRY(MultiplyFew<T>(means, *FindTileKernel<T>(s.n), s));

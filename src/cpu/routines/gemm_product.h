@@ -77,6 +77,17 @@ Status MultiplyTall(const Means& means, const OneProduct& s, const RowsDone& don
 template <class T>
 int64_t TallScratch(const OneProduct& s);
 
+// gemm_gram.cc
+
+// Whether both sides lie across the contraction, which is long, and the result is small: Gram
+// matrices and their like.
+template <class T>
+bool IsGram(const OneProduct& s);
+template <class T>
+Status MultiplyGram(const Means& means, const OneProduct& s, const RowsDone& done);
+template <class T>
+int64_t GramScratch(const OneProduct& s);
+
 // gemm_unpacked.cc and gemm_stream.cc
 
 // A vector times rows of k elements: one row, b transposed.

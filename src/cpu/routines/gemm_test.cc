@@ -216,6 +216,19 @@ TEST(Gemm, ManyRowsByFewColumns) {
   }
 }
 
+// Rows of both are read where they lie, beyond their ends where tiles are wider.
+TEST(Gemm, BothSidesAcrossTheContraction) {
+  Random random(23);
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kS32}) {
+    for (auto [m, n] : {std::array<int64_t, 2>{2, 2}, {3, 50}, {24, 24}, {33, 17}, {100, 10}}) {
+      for (int64_t k : {100, 129, 1023, 3000}) {
+        CheckGemm(random, {m, n, k, 1, true, false, 2.0}, dtype, dtype, ToleranceOf(dtype));
+        CheckGemm(random, {m, n, k, 2, true, false, 0.5}, dtype, dtype, ToleranceOf(dtype));
+      }
+    }
+  }
+}
+
 TEST(Gemm, StreamsOfNarrowElements) {
   Random random(20);
   for (auto [in, out] : {std::pair{DType::kBF16, DType::kF32},

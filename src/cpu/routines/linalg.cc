@@ -72,8 +72,8 @@ class Cholesky : public PreparedRoutine {
 
   Status Run(const RoutineContext& context) const override {
     if (n_ == 0) return {};
-    if (n_ >= kBlockedOrder && dtype_ == DType::kF32) return Blocked<float>(context);
-    if (n_ >= kBlockedOrder && dtype_ == DType::kF64) return Blocked<double>(context);
+    if (IsBlocked() && dtype_ == DType::kF32) return Blocked<float>(context);
+    if (IsBlocked()) return Blocked<double>(context);
     if (n_ <= kFactorBlock && lower_ && dtype_ == DType::kF32) return Small<float>(context);
     if (n_ <= kFactorBlock && lower_ && dtype_ == DType::kF64) return Small<double>(context);
     double size = static_cast<double>(n_);
@@ -91,10 +91,12 @@ class Cholesky : public PreparedRoutine {
 
   int64_t ScratchBytes(int64_t threads) const override {
     int64_t width = ByteWidth(dtype_);
-    if (n_ >= kBlockedOrder && (dtype_ == DType::kF32 || dtype_ == DType::kF64)) {
-      int64_t products = width == 4 ? BlockedCholeskyScratch<float>(n_, threads)
-                                    : BlockedCholeskyScratch<double>(n_, threads);
-      return (lower_ ? 0 : n_ * n_ * width) + products;
+    if (IsBlocked()) {
+      bool apart = AreApart(threads);
+      int64_t at_once = apart ? std::min(threads, batch_) : 1, inner = apart ? 1 : threads;
+      int64_t products = width == 4 ? BlockedCholeskyScratch<float>(n_, inner)
+                                    : BlockedCholeskyScratch<double>(n_, inner);
+      return at_once * ((lower_ ? 0 : n_ * n_ * width) + products);
     }
     return std::min(threads, batch_) * 2 * n_ * n_ * (IsComplex(dtype_) ? 16 : 8);
   }
@@ -119,23 +121,43 @@ class Cholesky : public PreparedRoutine {
     return {};
   }
 
+  // Too large for one block, of a type that products take.
+  bool IsBlocked() const {
+    return n_ > kFactorBlock && (dtype_ == DType::kF32 || dtype_ == DType::kF64);
+  }
+  // Whether every thread takes matrices of its own.
+  bool AreApart(int64_t threads) const { return batch_ >= threads && batch_ > 1; }
+
   template <class T>
   Status Blocked(const RoutineContext& context) const {
-    auto spare = TRY(Scratch<T>::New(context.means(), lower_ ? 0 : n_ * n_));
-    for (int64_t i = 0; i < batch_; ++i) {
-      const T* from = reinterpret_cast<const T*>(context.memory[0]) + i * n_ * n_;
-      T* to = reinterpret_cast<T*>(context.memory[1]) + i * n_ * n_;
-      T* l = lower_ ? to : spare.data();
-      if (lower_) std::copy_n(from, n_ * n_, to);
-      if (!lower_) TransposeInto(from, n_, n_, false, l);
-      if (!TRY(BlockedCholesky(context.means(), l, n_))) {
-        std::fill_n(to, n_ * n_, std::numeric_limits<T>::quiet_NaN());
-        continue;
+    auto run = [&](const Means& means, int64_t begin, int64_t end) -> Status {
+      auto spare = TRY(Scratch<T>::New(means, lower_ ? 0 : n_ * n_));
+      for (int64_t i = begin; i < end; ++i) {
+        const T* from = reinterpret_cast<const T*>(context.memory[0]) + i * n_ * n_;
+        T* to = reinterpret_cast<T*>(context.memory[1]) + i * n_ * n_;
+        TRY(BlockedOne<T>(means, from, spare.data(), to));
       }
-      for (int64_t row = 0; row < n_; ++row)
-        std::fill(l + row * n_ + row + 1, l + (row + 1) * n_, T());
-      if (!lower_) TransposeInto(l, n_, n_, false, to);
+      return {};
+    };
+    if (!AreApart(context.pool.limit())) return run(context.means(), 0, batch_);
+    double size = static_cast<double>(n_);
+    return TryPieces(
+        &context.pool, batch_, size * size * size / 20,
+        [&](int64_t begin, int64_t end) { return run(context.means().Alone(), begin, end); });
+  }
+
+  template <class T>
+  Status BlockedOne(const Means& means, const T* from, T* spare, T* to) const {
+    T* l = lower_ ? to : spare;
+    if (lower_) std::copy_n(from, n_ * n_, to);
+    if (!lower_) TransposeInto(from, n_, n_, false, l);
+    if (!TRY(BlockedCholesky(means, l, n_))) {
+      std::fill_n(to, n_ * n_, std::numeric_limits<T>::quiet_NaN());
+      return {};
     }
+    for (int64_t row = 0; row < n_; ++row)
+      std::fill(l + row * n_ + row + 1, l + (row + 1) * n_, T());
+    if (!lower_) TransposeInto(l, n_, n_, false, to);
     return {};
   }
 

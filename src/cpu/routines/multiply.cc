@@ -315,7 +315,11 @@ Status Multiply(const Means& means, int64_t m, int64_t n, int64_t k, const Panel
 
 template <class T>
 PanelForm TileForm(int64_t n) {
-  return TileProduct<T>::FormOf(TileKernelFor<T>(n));
+  return TileForm(TileKernelFor<T>(n));
+}
+template <class T>
+PanelForm TileForm(const TileKernel<T>& kernel) {
+  return TileProduct<T>::FormOf(kernel);
 }
 
 template <class T>
@@ -333,6 +337,7 @@ int64_t MultiplyScratch(const ProductSizes& s, int64_t threads) {
   template Status Multiply<T>(const Means&, int64_t, int64_t, int64_t, const PanelSource<T>&,     \
                               const PanelSource<T>&, T*, int64_t, T, T, const RowsDone&);         \
   template PanelForm TileForm<T>(int64_t);                                                        \
+  template PanelForm TileForm<T>(const TileKernel<T>&);                                           \
   template int64_t MultiplyScratch<T>(const ProductSizes&, int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)

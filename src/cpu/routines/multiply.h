@@ -127,6 +127,10 @@ int64_t MultiplyScratch(int64_t m, int64_t n, int64_t k, int64_t threads) {
 // Of the tile for packed operands that takes least time over n columns.
 template <class T>
 PanelForm TileForm(int64_t n);
+template <class T>
+struct TileKernel;
+template <class T>
+PanelForm TileForm(const TileKernel<T>& kernel);
 
 // Elements in memory: element p of vector i is at i * vector_stride + p * k_stride, converted to T.
 template <class T>

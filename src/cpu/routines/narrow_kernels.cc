@@ -62,6 +62,43 @@ WEFT_VNNI void VnniInt8(int64_t k, const std::byte* a, const std::byte* b, std::
   }
 }
 
+// The same for rows of s8 as they lie, by columns of s8, at any depth.
+WEFT_VNNI void VnniInt8Rows(int64_t k, const std::byte* a, int64_t a_row, const std::byte* b,
+                            std::byte* c, int64_t ldc) {
+  __m512i sums[kRows512][kVectors512], column[kVectors512];
+  const __m512i flip = _mm512_set1_epi8(INT8_MIN);
+  WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) column[v] = _mm512_loadu_si512(b + 64 * v);
+  WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) sums[i][v] = column[v];
+  }
+  b += 64 * kVectors512;
+  for (int64_t p = 0; p + 4 <= k; p += 4, b += 64 * kVectors512) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) column[v] = _mm512_loadu_si512(b + 64 * v);
+    WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+      __m512i row = _mm512_xor_si512(_mm512_set1_epi32(WordAt(a + i * a_row + p)), flip);
+      WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+        sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], row, column[v]);
+      }
+    }
+  }
+  if (int64_t rest = k % 4; rest > 0) {  // zeroes of the panel stand against what is not read
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) column[v] = _mm512_loadu_si512(b + 64 * v);
+    WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+      int32_t word = 0;
+      std::memcpy(&word, a + i * a_row + k - rest, static_cast<size_t>(rest));
+      __m512i row = _mm512_xor_si512(_mm512_set1_epi32(word), flip);
+      WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+        sums[i][v] = _mm512_dpbusd_epi32(sums[i][v], row, column[v]);
+      }
+    }
+  }
+  WEFT_UNROLLED for (int i = 0; i < kRows512; ++i) {
+    WEFT_UNROLLED for (int v = 0; v < kVectors512; ++v) {
+      _mm512_storeu_si512(c + 4 * i * ldc + 64 * v, sums[i][v]);
+    }
+  }
+}
+
 WEFT_BF16 void DotBf16(int64_t k, const std::byte* a, const std::byte* b, std::byte* c, int64_t ldc,
                        bool adds) {
   __m512 sums[kRows512][kVectors512];
@@ -143,7 +180,7 @@ std::vector<NarrowKernel> AllKernels() {
   all.push_back({"avx512-bf16", NarrowElement::kBf16, true, true, kRows512, kCols512, 2, 2, 2, 40,
                  DotBf16, nullptr, nullptr, HasBf16});
   all.push_back({"avx512-vnni int8", NarrowElement::kUnsigned, true, true, kRows512, kCols512, 4, 4,
-                 4, 300, VnniInt8, nullptr, nullptr, HasVnni});
+                 4, 300, VnniInt8, nullptr, nullptr, HasVnni, VnniInt8Rows, true});
   all.push_back({"avx2 int8 as int16", NarrowElement::kInt16, true, true, kRows256, kCols256, 2, 2,
                  2, 50, MaddInt16, nullptr, nullptr, HasMadd});
 #endif

@@ -38,9 +38,11 @@ struct NarrowKernel {
   void (*enter)();
   void (*leave)();
   bool (*is_there)();  // on this processor
-  // c = sum with rows of a as they lie, a_row bytes apart, for k a multiple of `step`; null: none.
+  // c = sum with rows of a as they lie, a_row bytes apart, for k a multiple of `step` unless
+  // `any_depth`; null: none. Where corrects() both are s8.
   void (*run_rows)(int64_t k, const std::byte* a, int64_t a_row, const std::byte* b, std::byte* c,
                    int64_t ldc) = nullptr;
+  bool any_depth = false;
 
   int element_bytes() const {
     return element == NarrowElement::kBf16 || element == NarrowElement::kInt16 ? 2 : 1;

@@ -55,15 +55,20 @@ void GatherElements(const NarrowPanel& s, int64_t vector, int64_t p, int64_t n, 
     std::memcpy(to, s.At(vector, p), static_cast<size_t>(n) * bytes);
     return;
   }
+  if (!widens) {
+    const std::byte* from = s.At(vector, p);
+    int64_t step = s.source.k_stride * static_cast<int64_t>(bytes);
+    for (int64_t q = 0; q < n; ++q, from += step) {
+      if (bytes == 1) to[q] = *from;
+      if (bytes == 2) std::memcpy(to + 2 * q, from, 2);
+    }
+    return;
+  }
   for (int64_t q = 0; q < n; ++q) {
     const std::byte* from = s.At(vector, p + q);
-    if (widens) {
-      auto x = static_cast<uint8_t>(*from);
-      auto wide = static_cast<int16_t>(s.source.dtype == DType::kS8 ? static_cast<int8_t>(x) : x);
-      std::memcpy(to + 2 * q, &wide, 2);
-    } else {
-      std::memcpy(to + q * static_cast<int64_t>(bytes), from, bytes);
-    }
+    auto x = static_cast<uint8_t>(*from);
+    auto wide = static_cast<int16_t>(s.source.dtype == DType::kS8 ? static_cast<int8_t>(x) : x);
+    std::memcpy(to + 2 * q, &wide, 2);
   }
 }
 
@@ -225,7 +230,9 @@ void PackNarrow(const NarrowKernel& kernel, bool is_left, const NarrowSource& so
   int64_t padded = (kn + kernel.step - 1) / kernel.step * kernel.step;
   out += NarrowHead(kernel, is_left);
   NarrowPanel all = {kernel, source, width, group, first, count, k0, kn, padded, out};
-  bool beside = source.vector_stride == 1 && source.k_stride != 1,
+  // Runs of fewer are not worth it: each vector is gathered by itself.
+  constexpr int64_t kFewBeside = kTileLine / kWord;
+  bool beside = source.vector_stride == 1 && source.k_stride != 1 && count >= kFewBeside,
        in_lines = group != kernel.b_group;
   if (beside && !in_lines) PackBeside(all, panel);
   for (int64_t at = 0; at < count; at += width, out += panel) {

@@ -102,7 +102,7 @@ WEFT_AVX2_PACK void InterleaveWhole(const WordRun& run, const std::byte* const* 
                                     std::byte* out) {
   bool pairs = run.form == Words::kPairs;
   for (int64_t i = 0; i < run.count; i += run.width, out += run.panel) {
-    for (int64_t j = 0; j < run.width; j += 16) {
+    for (int64_t j = 0; j < std::min(run.width, run.count - i); j += 16) {
       if (pairs) InterleavePairs16(rows, i + j, out + 4 * j);
       if (!pairs) InterleaveQuads16(rows, i + j, out + 4 * j);
     }
@@ -162,19 +162,22 @@ WEFT_AVX512_PACK void InterleaveWide(const WordRun& run, const std::byte* const*
   }
 }
 
-// Whole panels of elements that are not widened, then what is left.
+// Sixteen words at a time of elements that are not widened, then what is left.
 using Interleave = void (*)(const WordRun&, const std::byte* const*, std::byte*);
 template <Interleave kWhole, Interleave kRest>
 void InterleaveFast(const WordRun& run, const std::byte* const* rows, std::byte* out) {
   bool as_is = run.form == Words::kPairs || run.form == Words::kQuads;
-  int64_t whole = as_is && run.width % 16 == 0 ? run.count / run.width * run.width : 0;
-  if (whole > 0) kWhole({run.form, whole, run.width, run.panel}, rows, out);
-  if (whole == run.count) return;
+  if (!as_is || run.width % 16 != 0 || run.count < 16) return kRest(run, rows, out);
+  int64_t whole = run.count / 16 * 16, in_panel = whole % run.width;
+  kWhole({run.form, whole, run.width, run.panel}, rows, out);
+  if (whole == run.count && in_panel == 0) return;
   int64_t skip = whole * (run.form == Words::kPairs ? 2 : 1);
   const std::byte* left[kMostOfWord];
   for (int q = 0; q < kMostOfWord; ++q) left[q] = rows[q] + skip;
-  kRest({run.form, run.count - whole, run.width, run.panel}, left,
-        out + whole / run.width * run.panel);
+  int64_t rest = run.width - in_panel;  // of the panel
+  std::byte* to = out + whole / run.width * run.panel + in_panel * WordBytes(run.form);
+  kRest({run.form, run.count - whole, rest, run.panel}, left, to);
+  if (whole == run.count) std::fill(to, to + rest * WordBytes(run.form), std::byte{0});
 }
 
 WEFT_AVX2_PACK void InterleaveAvx2(const WordRun& run, const std::byte* const* rows,

@@ -39,6 +39,16 @@ struct Bf16InRow {
   }
 };
 
+// Nowhere: products with x are added to four times sixteen sums, in turn.
+struct DotWithRow {
+  const float* x;
+  float* sums;
+  WEFT_SCALED_INLINE void Store(int64_t i, __m512 numbers) const {
+    float* to = sums + i % (4 * kScaledLanes);
+    _mm512_storeu_ps(to, _mm512_fmadd_ps(numbers, _mm512_loadu_ps(x + i), _mm512_loadu_ps(to)));
+  }
+};
+
 // Sixteen codes as numbers.
 struct ReadsE5m2 {
   // f16 has the same exponents, and the same infinities and NaNs.

@@ -153,6 +153,36 @@ class ScaledPanels : public PanelSource<float> {
   bool rounds_;
 };
 
+// Rows of a, which lie in f32 without scales, by columns whose numbers are consecutive: dot
+// products with some columns at a time, as they were read. c: f32, rows n apart.
+void MultiplyScaledDots(const Means& means, const ProductSizes& s, const ScaledNumbers& a,
+                        const ScaledNumbers& b, float* c) {
+  const TileKernel<float>& kernel = *FindTileKernel<float>(INT64_MAX);
+  const float* left = reinterpret_cast<const float*>(a.data) + a.first;
+  double cost = static_cast<double>(s.k * kDotRows) / 4;
+  const bool once = s.m == 1 && TakesDots(b, s.k);  // each number is wanted once
+  ForPieces(means.pool, CeilDivide(s.n, kDotRows), cost, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin * kDotRows; once && j < std::min(s.n, end * kDotRows); ++j) {
+      c[j] = DotAlong(b, j, s.k, left);
+    }
+    if (once) return;
+    alignas(64) float room[kDotRows * kScaledDepth];
+    for (int64_t j = begin * kDotRows; j < std::min(s.n, end * kDotRows); j += kDotRows) {
+      int64_t count = std::min(kDotRows, s.n - j);
+      for (int64_t p = 0; p < s.k; p += kScaledDepth) {
+        int64_t kn = std::min(kScaledDepth, s.k - p);
+        for (int64_t i = 0; i < count; ++i) {
+          ReadAlong<float>(b, j + i, p, kn, room + i * kScaledDepth);
+        }
+        for (int64_t i = 0; i < s.m; ++i) {
+          kernel.rows_times_vector(count, kn, room, kScaledDepth, left + i * s.k + p,
+                                   c + i * s.n + j, 1, 1.0F, p == 0 ? 0.0F : 1.0F);
+        }
+      }
+    }
+  });
+}
+
 class ScaledGemm : public PreparedRoutine {
  public:
   ScaledGemm(const program::ScaledGemmForm& form, const RoutineInputs& inputs)
@@ -178,6 +208,8 @@ class ScaledGemm : public PreparedRoutine {
         OneProduct product = PlainProduct(a, b, result.data);
         product.scaled_b = &b;
         TRY(MultiplyStream<float>(means, product));
+      } else if (TakesColumnDots()) {
+        MultiplyScaledDots(means, Sizes(), a, b, reinterpret_cast<float*>(result.data));
       } else if (const NarrowKernel* kernel = Kernel()) {
         ScaledBf16Product product(*kernel, a, b);
         TRY(MultiplyPacked<float>(means, Sizes(), product, result, 1, 0));
@@ -199,7 +231,10 @@ class ScaledGemm : public PreparedRoutine {
     streamed.scaled_b = &kSome;
     int64_t stream = Streams() ? StreamScratch<float>(streamed) : 0;
     VLOG("cpu", 3) << "scaled product of " << form_.m << " x " << form_.n << " x " << form_.k
-                   << ": " << (Streams() ? "rows are scaled as they are read" : "packed")
+                   << ": "
+                   << (Streams()           ? "rows are scaled as they are read"
+                       : TakesColumnDots() ? "dot products by columns as they are read"
+                                           : "packed")
                    << (IsPlain() ? ", plain where all scales are 1" : "");
     return std::max({plain, stream, MultiplyScratch<float>(Sizes(), threads)});
   }
@@ -230,6 +265,13 @@ class ScaledGemm : public PreparedRoutine {
     bool plain_left = types_[0] == DType::kF32 && !form_.a.has_scale;
     return plain_left && form_.operands == DType::kF32 && BitWidth(types_[1]) <= 8 &&
            form_.b.k_first && form_.m <= kStreamRows && form_.n >= kStreamRows;
+  }
+  // The same by columns whose numbers are consecutive.
+  bool TakesColumnDots() const {
+    bool plain_left = types_[0] == DType::kF32 && !form_.a.has_scale;
+    return plain_left && form_.operands == DType::kF32 && c_ == DType::kF32 &&
+           BitWidth(types_[1]) <= 8 && !form_.b.k_first && (!form_.a.k_first || form_.m == 1) &&
+           form_.m <= kDotSquare && form_.k > 0;
   }
   OneProduct PlainProduct(const ScaledNumbers& a, const ScaledNumbers& b, std::byte* c) const {
     auto at = [](const ScaledNumbers& s) {

@@ -121,6 +121,19 @@ TEST(ScaledGemm, Shapes) {
   CheckScaled(random, {0, 4, 4, 1, 4}, {DType::kBF16, DType::kS8, DType::kF32});
 }
 
+// Dot products with numbers as they are read: whole vectors of them or not, by blocks.
+TEST(ScaledGemm, FewRowsByColumns) {
+  Random random(6);
+  for (int64_t m : {1, 2, 4, 5}) {
+    for (DType b : {DType::kS8, DType::kU8, DType::kF8E4M3FN, DType::kF8E5M2, DType::kS4}) {
+      for (auto [k, block] : {std::pair<int64_t, int64_t>{640, 32}, {1104, 48}, {770, 770}}) {
+        CheckScaled(random, {m, 37, k, 2, block, false, true},
+                    {DType::kF32, b, DType::kF32, "f32"});
+      }
+    }
+  }
+}
+
 // What is not a number stays none, wherever it is among others.
 TEST(ScaledGemm, Specials) {
   Random random(3);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/check.h"
 #include "base/elements.h"
 #include "base/packing.h"
 #include "cpu/routines/convert_runs.h"
@@ -245,6 +246,37 @@ void ReadAlong(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t n, T*
 #endif
     DecodeRun(s.dtype, WholeBytes(s, at, run.n, room), run.n, run.block, run.scales, out + i);
   }
+}
+
+bool TakesDots(const ScaledNumbers& s, int64_t k) {
+#if defined(__x86_64__)
+  bool whole = s.scales == nullptr || s.k_block >= k || s.k_block % kScaledLanes == 0;
+  bool known = s.dtype == DType::kS8 || s.dtype == DType::kU8 || s.dtype == DType::kF8E4M3FN ||
+               s.dtype == DType::kF8E5M2;
+  return HostFeatures().avx512 && !s.packed && s.k_stride == 1 && known && whole &&
+         k % kScaledLanes == 0;
+#else
+  return k < 0 && s.packed;  // not there
+#endif
+}
+
+float DotAlong([[maybe_unused]] const ScaledNumbers& s, [[maybe_unused]] int64_t vector,
+               [[maybe_unused]] int64_t k, [[maybe_unused]] const float* x) {
+  double total = 0;
+#if defined(__x86_64__)
+  BlockRun run;
+  for (int64_t i = 0; i < k; i += run.n) {
+    NextRun(s, vector, i, k - i, run);
+    alignas(64) float sums[4 * kScaledLanes] = {};
+    const std::byte* src = s.data + s.first + vector * s.vector_stride + i;
+    CHECK(DecodeByVectors(s.dtype, src, run.n, run.block, run.scales, DotWithRow{x + i, sums}));
+    for (int64_t half = 2 * kScaledLanes; half > 0; half /= 2) {
+      for (int64_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+    }
+    total += static_cast<double>(sums[0]);
+  }
+#endif
+  return static_cast<float>(total);
 }
 
 void ReadWords(const ScaledNumbers& s, int64_t vector, int64_t k0, int64_t n, uint64_t* out,

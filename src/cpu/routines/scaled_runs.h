@@ -30,7 +30,11 @@ struct ScaledNumbers {
 // Numbers k0 to k0 + n of a vector, where k_stride is 1. T: Bf16Bits or float.
 template <class T>
 void ReadAlong(const ScaledNumbers& numbers, int64_t vector, int64_t k0, int64_t n, T* out);
-// The same as words of four bf16, `stride` words apart; zeroes behind the last number.
+// The dot product of x and the first k numbers of a vector, without a copy of these; TakesDots:
+// whether it is there for them, on this processor.
+bool TakesDots(const ScaledNumbers& numbers, int64_t k);
+float DotAlong(const ScaledNumbers& numbers, int64_t vector, int64_t k, const float* x);
+// As ReadAlong, as words of four bf16, `stride` words apart; zeroes behind the last number.
 void ReadWords(const ScaledNumbers& numbers, int64_t vector, int64_t k0, int64_t n, uint64_t* out,
                int64_t stride);
 // Numbers p0 to p0 + rows of vectors first to first + n, where vector_stride is 1: a row for each

@@ -94,11 +94,11 @@ WEFT_INLINE void NeonTile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, 
 }
 #endif
 
-// kRows rows of c, of which `used` are stored, and kVectors vectors of columns. a is packed; rows
-// of b are b_k apart. Lanes below `skip` are not stored: they were done before.
-template <class T, int kBytes, int kRows, int kVectors, int kSteps = 1>
+// kRows rows of c, of which `used` are stored, and kVectors vectors of columns. Rows of b are b_k
+// apart, those of a kA: 0 stands for a_k. Lanes below `skip` are not stored: they were done before.
+template <class T, int kBytes, int kRows, int kVectors, int kSteps = 1, int kA = kRows>
 WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int64_t ldc, T alpha,
-                      T beta, int used, int skip) {
+                      T beta, int used, int skip, [[maybe_unused]] int64_t a_k = 0) {
 #if defined(__aarch64__)
   if constexpr (kHasLoop<T, kRows, kVectors>) {
     return NeonTile<T>(k, a, b, b_k, c, ldc, alpha, beta, used, skip);
@@ -125,7 +125,7 @@ WEFT_INLINE void Tile(int64_t k, const T* a, const T* b, int64_t b_k, T* c, int6
       WEFT_UNROLL for (int v = 0; v < kVectors; ++v) sums[i][v] += row[v] * x;
     }
 #endif
-    a += kRows;
+    a += kA != 0 ? kA : a_k;
     b += b_k;
   };
   for (bool first = true;; first = false) {

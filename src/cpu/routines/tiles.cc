@@ -24,6 +24,13 @@ namespace {
     TileFromRows<T, BYTES, ROWS, VECTORS>(runs, table, b, c, ldc, alpha, beta);                    \
   }                                                                                                \
   template <class T>                                                                               \
+  TARGET void Lying##NAME(int64_t k, const T* a, int64_t a_k, const T* b, int64_t b_k, T* c,       \
+                          int64_t ldc, T beta) {                                                   \
+    Tile<T, BYTES, ROWS, VECTORS, kDeep, 0>(k, a, b, b_k, c, ldc, T(1), beta, ROWS, 0, a_k);       \
+  }                                                                                                \
+  template <class T>                                                                               \
+  constexpr auto kLying##NAME = kReadsRows ? Lying##NAME<T> : nullptr;                             \
+  template <class T>                                                                               \
   constexpr auto kFromRows##NAME = ROWS <= kMostPointers ? FromRows##NAME<T> : nullptr;
 #define WEFT_PACKED_TILES(NAME, TARGET, BYTES, ROWS, VECTORS)               \
   WEFT_PACKED_TILE(NAME, TARGET, BYTES, ROWS, VECTORS)                      \
@@ -33,6 +40,7 @@ namespace {
                                           VECTORS * BYTES / int{sizeof(T)}, \
                                           Packed##NAME<T>,                  \
                                           kFromRows##NAME<T>,               \
+                                          kLying##NAME<T>,                  \
                                           nullptr,                          \
                                           nullptr,                          \
                                           nullptr,                          \
@@ -66,6 +74,7 @@ namespace {
                                           VECTORS * BYTES / int{sizeof(T)},                 \
                                           Packed##NAME<T>,                                  \
                                           kFromRows##NAME<T>,                               \
+                                          kLying##NAME<T>,                                  \
                                           Direct##NAME<T>,                                  \
                                           Grow##NAME<T>,                                    \
                                           Rows##NAME<T>,                                    \
@@ -150,6 +159,11 @@ double CostOf(const TileKernel<T>& tile, int64_t n) {
 }
 
 template <class T>
+double CostOfLying(const TileKernel<T>& tile, int64_t m, int64_t n) {
+  return static_cast<double>((m + tile.rows - 1) / tile.rows * tile.rows) * CostOf(tile, n);
+}
+
+template <class T>
 const TileKernel<T>& For(int64_t n) {
   static const std::vector<const TileKernel<T>*> tiles = PackedTiles<T>();
   return **std::min_element(tiles.begin(), tiles.end(), [&](const auto* a, const auto* b) {
@@ -175,9 +189,20 @@ const TileKernel<T>* RowTileFor(int64_t n) {
   }
   return nullptr;
 }
-#define WEFT_INSTANTIATE(T)                                 \
-  template const TileKernel<T>* RowTileFor<T>(int64_t);     \
-  template const TileKernel<T>* FindTileKernel<T>(int64_t); \
+template <class T>
+const TileKernel<T>* LyingTileFor(int64_t m, int64_t n) {
+  static const std::vector<const TileKernel<T>*> tiles = PackedTiles<T>();
+  const TileKernel<T>* best = nullptr;
+  for (const TileKernel<T>* tile : tiles) {
+    if (tile->lying == nullptr) continue;
+    if (best == nullptr || CostOfLying(*tile, m, n) < CostOfLying(*best, m, n)) best = tile;
+  }
+  return best;
+}
+#define WEFT_INSTANTIATE(T)                                        \
+  template const TileKernel<T>* LyingTileFor<T>(int64_t, int64_t); \
+  template const TileKernel<T>* RowTileFor<T>(int64_t);            \
+  template const TileKernel<T>* FindTileKernel<T>(int64_t);        \
   template const TileKernel<T>& TileKernelFor<T>(int64_t);
 WEFT_INSTANTIATE(float)
 WEFT_INSTANTIATE(double)

@@ -35,6 +35,11 @@ struct TileKernel {
   void (*from_rows)(int64_t runs, const void* const* table, const T* b, T* c, int64_t ldc, T alpha,
                     T beta);
 
+  // The same with both operands where they lie: element i of a at a[p * a_k + i], j of b at
+  // b[p * b_k + j]. c = sum + beta * c. Null: a is read in vectors of a panel.
+  void (*lying)(int64_t k, const T* a, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t ldc,
+                T beta);
+
   // The same for `used` rows and n >= lanes columns, with rows of b as they lie in memory, b_k
   // apart.
   // Null, like those below, in tiles for packed operands alone.
@@ -66,6 +71,10 @@ const TileKernel<T>& TileKernelFor(int64_t n);
 // The smallest one that reads rows of a where they lie and has n columns. Null: there is none.
 template <class T>
 const TileKernel<T>* RowTileFor(int64_t n);
+
+// The one that takes least time over m rows and n columns that lie. Null: there is none.
+template <class T>
+const TileKernel<T>* LyingTileFor(int64_t m, int64_t n);
 
 // out[p * width + i] = rows[i][p] for p < kn and i < width.
 template <class T>

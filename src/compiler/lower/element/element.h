@@ -23,8 +23,10 @@ Result<Element> EmitElement(ElementContext& e, const hlo::Instruction& instructi
 Result<Element> EmitLeaf(ElementContext& e, const hlo::Instruction& instruction, int64_t leaf,
                          const Index& index);
 // moved.cc: whether elements are read in the order of their numbers, however they are arranged:
-// what is made element by element of arrays in memory.
-bool ReadsInOrder(const ElementContext& e, const hlo::Instruction& i);
+// what is made element by element of arrays in memory. With `row_from` > 0: whether it may be asked
+// for by indices that go through all dimensions from there on in the last one of them; what is the
+// same all along such a row is then allowed, too.
+bool ReadsInOrder(const ElementContext& e, const hlo::Instruction& i, int64_t row_from = 0);
 // Calls a computation on scalars; one result, or the elements of the tuple at its root.
 Result<std::vector<Element>> CallComputation(ElementContext& e, const hlo::Computation& computation,
                                              std::span<const Element> arguments);

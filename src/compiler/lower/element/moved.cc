@@ -21,15 +21,21 @@ bool SplitsDimensions(const Dims& from, const Dims& to) {
   return std::any_of(runs.begin(), runs.end(), splits);
 }
 
-bool ReadsInOrderWithin(const ElementContext& e, const Instruction& i, int& budget) {
+// `row_from`: dimensions from there on are a row, through which an index goes in the last of them.
+bool ReadsInOrderWithin(const ElementContext& e, const Instruction& i, int64_t row_from,
+                        int& budget) {
   if (--budget < 0 || e.places.contains(&i) || e.arguments.contains(&i)) return false;
   if (e.bound.contains(&i) || i.shape().elements() == 1) return true;
-  if (i.op() == HloOp::kBroadcast && i.operand(0)->shape().elements() == 1) return true;
-  bool same = hlo::IsElementwise(i.op()) || i.op() == HloOp::kReshape ||
-              i.op() == HloOp::kBitcast || i.op() == HloOp::kCopy;
+  if (i.op() == HloOp::kBroadcast) {
+    const auto& dims = i.attrs<hlo::BroadcastAttrs>().dimensions;
+    return i.operand(0)->shape().elements() == 1 ||
+           std::ranges::all_of(dims, [&](int64_t d) { return d < row_from; });
+  }
+  bool moves = i.op() == HloOp::kReshape || i.op() == HloOp::kBitcast;
+  bool same = hlo::IsElementwise(i.op()) || i.op() == HloOp::kCopy || (moves && row_from == 0);
   return same && i.operand_count() > 0 &&
          std::ranges::all_of(i.operands(), [&](const Instruction* operand) {
-           return ReadsInOrderWithin(e, *operand, budget);
+           return ReadsInOrderWithin(e, *operand, row_from, budget);
          });
 }
 
@@ -91,9 +97,9 @@ Status MoveIndex(ElementContext& e, const Instruction& instruction, const Index&
 
 }  // namespace
 
-bool ReadsInOrder(const ElementContext& e, const Instruction& i) {
+bool ReadsInOrder(const ElementContext& e, const Instruction& i, int64_t row_from) {
   int budget = 40;  // instructions to look at
-  return ReadsInOrderWithin(e, i, budget);
+  return ReadsInOrderWithin(e, i, row_from, budget);
 }
 
 // Ops whose element is an element of the operand, at another index.

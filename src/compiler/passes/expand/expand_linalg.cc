@@ -124,6 +124,16 @@ Result<bool> ExpandGetrf(Instruction* call) {
 // Factors of small matrices, where a call costs more than the work.
 constexpr int64_t kSmallReflectors = program::TargetFacts::kCachedNumbers;
 
+// Factors of complex matrices that LAPACK is better at: kernels for products here are for real
+// numbers.
+bool IsLargeComplex(const Instruction& call) {
+  constexpr int64_t kLargeComplex = kSmallReflectors / program::TargetFacts::kNarrowLanes;
+  if (call.operand_count() == 0 || !HoldsMatrices(*call.operand(0))) return false;
+  const Shape& first = call.operand(0)->shape();
+  return IsComplex(first.dtype()) &&
+         first.dim(first.rank() - 1) * first.dim(first.rank() - 2) > kLargeComplex;
+}
+
 // geqrf: (factors, taus); orgqr and ungqr: the product of reflectors.
 Result<bool> ExpandReflectors(Instruction* call, std::string_view target, int64_t operands,
                               int64_t results) {
@@ -150,9 +160,10 @@ Result<bool> ExpandReflectors(Instruction* call, std::string_view target, int64_
 
 }  // namespace
 
-Result<bool> ExpandLinalg(hlo::Module& module, const PassContext&) {
-  return RewriteEach(module, [](Instruction* i) -> Result<bool> {
+Result<bool> ExpandLinalg(hlo::Module& module, const PassContext& context) {
+  return RewriteEach(module, [&](Instruction* i) -> Result<bool> {
     if (i->op() != Op::kCustomCall) return false;
+    if (context.options.cpu.lapack && IsLargeComplex(*i)) return false;
     std::string_view routine = LapackRoutine(i->attrs<CustomCallAttrs>().custom_call_target);
     if (routine == "potrf") return ExpandPotrf(i);
     if (routine == "trsm") return ExpandTrsm(i);
