@@ -39,10 +39,11 @@ SquaredSize Size2(C z) {
 }
 
 // a b - c d, exactly 0 where the products are equal and accurate where they nearly are. An infinite
-// product has no error: inf - inf is not added.
+// product has no error: inf - inf is not subtracted. No error is +0, so that a difference of -0
+// stays.
 V DifferenceOfProducts(V a, V b, V c, V d) {
-  V product = c * d, error = Fma(-c, d, product);
-  return Fma(a, b, -product) + Select(error == error, error, 0.0);
+  V product = c * d, error = Fma(c, d, -product);
+  return Fma(a, b, -product) - Select(error == error, error, 0.0);
 }
 
 // An infinite part makes an infinite quotient, and so on: what C's division does where the plain

@@ -25,7 +25,8 @@ def report(folder, names, platform):
         print(f"  {word} {case}: {result['outcome']}: {result['reason'][:200]} (XLA:CPU: {other['outcome']})"
               + (f"; known: {reason}" if reason else ""))
     for case, result, _ in verdict.unknown:
-      print(f"  NOT COMPARED {case}: {result['outcome']}: {result['reason'][:200]}")
+      reason = suite_results.known_reason(name, case)
+      print(f"  NOT COMPARED {case}: {result['outcome']}: {result['reason'][:200]}" + (f"; known: {reason}" if reason else ""))
     for case, result, other in verdict.slow:
       print(f"  SLOW {case}: {result['cpu']:.1f} s of processor time, XLA:CPU {other['cpu']:.1f} s")
   return int(status)
@@ -55,11 +56,10 @@ def summary(folder, names, platform, libraries, limit):
                counts["skip"] + counts["xfail"], bad, len(verdict.both), bad - len(verdict.both), len(verdict.skipped)]
     sums = [a + b for a, b in zip(sums, numbers)]
     rows.append(f"| {name} | {version(name, libraries)} | " + " | ".join(map(str, numbers)) + " |")
-    for case, result, _ in (*verdict.worse, *verdict.skipped):
-      reason = suite_results.known_reason(name, case) or f"not explained: {result['outcome']}: {result['reason'][:120]}"
-      differences[name, case.split("::")[0], reason.replace("|", "\\|").replace("\n", " ")] += 1
-    for case, result, _ in verdict.unknown:
-      differences[name, case.split("::")[0], f"not compared yet: {result['outcome']}: {result['reason'][:120]}"] += 1
+    for word, cases in (("not explained", verdict.worse + verdict.skipped), ("not compared yet", verdict.unknown)):
+      for case, result, _ in cases:
+        reason = suite_results.known_reason(name, case) or f"{word}: {result['outcome']}: {result['reason'][:120]}"
+        differences[name, case.split("::")[0], reason.replace("|", "\\|").replace("\n", " ")] += 1
   rows.append("| together | | " + " | ".join(map(str, sums)) + " |")
   rows += ["", "| failures or skips on Weft only | cases | why |", "|---|--:|---|"]
   rows += [f"| {name}: `{file}` | {count} | {reason} |" for (name, file, reason), count in sorted(differences.items())]

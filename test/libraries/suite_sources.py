@@ -10,9 +10,9 @@ ROOT = HERE.parent.parent
 
 
 def pinned(entry):
-  """(name, version) of the library itself: its first requirement."""
+  """(name, version) of the library itself: its first requirement; a suite that is no package says its version."""
   name, _, version = entry["requires"][0].partition("==")
-  return name, version
+  return name, entry.get("version", version)
 
 
 def files_of(entry, folder):

@@ -79,6 +79,21 @@ def test_donated_arguments_that_trade_places(size):
 # Host callbacks.
 
 
+def test_callbacks_of_a_thread_share_its_state():
+    """Python's state of a thread of the plugin outlives a callback: what JAX keeps for each thread is made once."""
+    here, counts = threading.local(), []
+
+    def count(x):
+        here.count = getattr(here, "count", 0) + 1
+        counts.append((threading.get_ident(), here.count))
+        return x
+
+    jax.block_until_ready(jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda i, x: jax.pure_callback(count, x, x) + 1, x))(jnp.float32(0)))
+    for thread in {thread for thread, _ in counts}:
+        of_it = [n for other, n in counts if other == thread]
+        assert of_it == list(range(1, len(of_it) + 1)), counts
+
+
 def test_pure_callback():
     f = jax.jit(lambda x: jax.pure_callback(np.sin, x, x) + 1)
     x = matrix(3, 4)

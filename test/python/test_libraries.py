@@ -19,6 +19,7 @@ EXAMPLES = sorted(path.stem for path in FOLDER.glob("*_*.py") if not path.stem.s
 sys.path.insert(0, str(FOLDER))
 
 import suite_jobs  # pylint: disable=wrong-import-position
+import suite_report  # pylint: disable=wrong-import-position
 import suite_results  # pylint: disable=wrong-import-position
 import suite_run  # pylint: disable=wrong-import-position
 import suite_sources  # pylint: disable=wrong-import-position
@@ -138,7 +139,7 @@ def test_table_of_libraries():
     for name, entry in suites.LIBRARIES.items():
         package, version = suite_sources.pinned(entry)
         assert package and version, name
-        assert entry["tests"] and set(entry) <= {"requires", "tests", "prefer", "devices", "env", "pytest", "environment"}, name
+        assert entry["tests"] and set(entry) <= {"requires", "tests", "prefer", "devices", "env", "pytest", "environment", "version"}, name
     for entry in suite_results.KNOWN:
         assert entry["library"] in suites.LIBRARIES and entry["case"] and entry["reason"], entry
 
@@ -192,3 +193,8 @@ def test_judgement(tmp_path, monkeypatch):
     assert [[case for case, *_ in kind] for kind in verdict] == [["a[1]"], ["b"], [], [], ["c"]]
     monkeypatch.setattr(suite_results, "KNOWN", json.loads('[{"library": "small", "case": "a[*", "reason": "of old"}]'))
     assert suite_results.known_reason("small", "a[1]") == "of old" and suite_results.known_reason("small", "c") is None
+    ours.add(dict(id="a[2]", outcome="timeout", cpu=1, reason="over 60 s"))  # Known, and not compared.
+    ours.add(dict(id="e", outcome="timeout", cpu=1, reason="over 60 s"))
+    rows = suite_report.summary(tmp_path, ["small"], "weft", {}, 300)
+    assert rows[-4:-2] == ["| small: `a[1]` | 1 | of old |", "| small: `a[2]` | 1 | of old |"]
+    assert rows[-1] == "| small: `e` | 1 | not compared yet: timeout: over 60 s |"
