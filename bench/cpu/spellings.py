@@ -11,8 +11,10 @@ import spelling_almanac
 import spelling_arrays
 import spelling_chances
 import spelling_choices
+import spelling_ciphers
 import spelling_codes
 import spelling_courses
+import spelling_curves
 import spelling_digits
 import spelling_exercises
 import spelling_factors
@@ -23,10 +25,12 @@ import spelling_handbook
 import spelling_images
 import spelling_kinds
 import spelling_laboratory
+import spelling_layers
 import spelling_ledger
 import spelling_lists
 import spelling_matrices
 import spelling_numbers
+import spelling_pictures
 import spelling_places
 import spelling_planes
 import spelling_puzzles
@@ -36,7 +40,9 @@ import spelling_signals
 import spelling_solvers
 import spelling_sound
 import spelling_steps
+import spelling_sums
 import spelling_textbook
+import spelling_types
 import spelling_workshop
 from spelling_programs import PROGRAMS
 
