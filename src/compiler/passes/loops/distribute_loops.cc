@@ -1,6 +1,8 @@
 // Loop distribution (fission): what a loop only collects is computed behind it, in vectors; loops
 // over numbers inside of it too (outer-loop vectorization).
 #include <algorithm>
+#include <ranges>
+#include <unordered_set>
 
 #include "compiler/passes.h"
 #include "compiler/passes/loops/batched_round.h"
@@ -225,6 +227,14 @@ Result<bool> DistributeWithoutBranches(Instruction* i, const PassContext& contex
   return false;
 }
 
+// Of a copy that was not of use: what was added before the loop since the next id was `first`.
+void RemoveAdded(Instruction* loop, int64_t first) {
+  for (Instruction *i = loop->prev(), *before; i != nullptr && i->id() >= first; i = before) {
+    before = i->prev();
+    if (i->users().empty()) i->parent()->Remove(i);
+  }
+}
+
 void UseResults(Instruction& loop, const LoopInNumbers& copy) {
   for (Instruction* user : std::vector(loop.users())) {
     user->ReplaceAllUsesWith(copy.results[static_cast<size_t>(user->tuple_index())]);
@@ -240,6 +250,7 @@ Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
   Effects effects(*i->parent()->module());
   bool vectors = false;
   for (const Instruction* in : *loop->body) vectors |= IsFewNumbers(*in) && !IsOneNumber(*in);
+  const int64_t first = i->parent()->module()->id_limit();
   std::optional<LoopInNumbers> copy;
   if (vectors) copy = TRY(CopyInNumbers(i, false, effects));
   if (copy) {
@@ -252,6 +263,7 @@ Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
       return true;
     }
   }
+  RemoveAdded(i, first);
   LoopDistributor distributor(*loop, *bounds, effects, context.target);
   if (!distributor.AnalyseAhead()) return false;
   TRY(distributor.ChangeAhead());
@@ -266,6 +278,7 @@ Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
   if (chosen != nullptr) i->ReplaceAllUsesWith(chosen);
   Instruction* from = chosen != nullptr ? chosen : i;
   Effects effects(*i->parent()->module());
+  const int64_t first = i->parent()->module()->id_limit();
   std::optional<LoopInNumbers> copy = TRY(CopyInNumbers(from, true, effects));
   bool distributed = false;
   if (copy) {
@@ -277,12 +290,35 @@ Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
       TRY(free.Change());
     }
   }
+  if (!distributed) RemoveAdded(from, first);
   if (chosen != nullptr) {
     if (!distributed) chosen->ReplaceAllUsesWith(i);
     chosen->parent()->Remove(chosen);
   }
   if (distributed) i->parent()->Remove(i);
   return distributed;
+}
+
+// The next loop from the outside that is none of those; null: there is none.
+Instruction* NextLoop(hlo::Module& module, const std::unordered_set<int64_t>& seen) {
+  for (const auto& computation : module.computations() | std::views::reverse) {
+    for (Instruction* i : *computation) {
+      if (i->op() == Op::kWhile && !seen.contains(i->id())) return i;
+    }
+  }
+  return nullptr;
+}
+
+// Behind the rest: a loop whose rounds are lanes has the functions of the loops in it there too.
+Result<bool> DistributeAllAhead(hlo::Module& module, const PassContext& context) {
+  bool changed = false;
+  std::unordered_set<int64_t> seen;
+  while (Instruction* loop = NextLoop(module, seen)) {
+    seen.insert(loop->id());
+    changed |= TRY(DistributeAhead(loop, context));
+    module.RemoveUnusedComputations();
+  }
+  return changed;
 }
 
 }  // namespace
@@ -301,10 +337,10 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
     bool distributed = TRY(DistributeLoop(i, effects, context));
     if (!distributed) distributed = TRY(DistributeWithoutBranches(i, context));
     if (!distributed) distributed = TRY(DistributeInNumbers(i, context));
-    if (!distributed) distributed = TRY(DistributeAhead(i, context));
     changed |= distributed;
   }
   module.RemoveUnusedComputations();
+  changed |= TRY(DistributeAllAhead(module, context));
   if (changed) TRY(RecognizeSlices(module, context));  // places that follow from the counter
   return changed;
 }
