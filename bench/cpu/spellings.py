@@ -71,6 +71,9 @@ OTHER_WORK = {
     "totients__where_divides": "looks at all numbers for every prime; the others go in steps of it",
     "big_product__carry_on_the_way": "carries in every row; the others once",
     "delta_rule__matrix_forgets_first": "a product of matrices for every token; the others of vectors",
+    "hamming__matrices_of_bits": "products of matrices of bits; the others shift and mask words",
+    "resize__matrices_of_weights": "products with all columns for two weights a row",
+    "hough__two_loops": "a sine and a cosine for every vote; the others one for each angle",
     "cells_worth__moves_of_a_table": "looks places up that the others have side by side",
 }
 
