@@ -4,6 +4,7 @@
 #include <ranges>
 #include <unordered_set>
 
+#include "compiler/analysis/element_cost.h"
 #include "compiler/passes.h"
 #include "compiler/passes/loops/batched_round.h"
 #include "compiler/passes/loops/if_convert.h"
@@ -242,17 +243,33 @@ void UseResults(Instruction& loop, const LoopInNumbers& copy) {
   }
 }
 
+bool HasShortVectors(const hlo::Computation& body) {
+  for (const Instruction* i : body) {
+    if (i->shape().IsArray() && IsFewNumbers(*i) && !IsOneNumber(*i)) return true;
+  }
+  return false;
+}
+
+// Something that takes long enough to be computed before a loop.
+bool HasLongWork(const hlo::Computation& body) {
+  for (const Instruction* i : body) {
+    if (i->op() == Op::kWhile || (i->shape().IsArray() && ElementCost(*i) > kCheapElement)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // What is computed before the loop, of numbers or of short vectors.
 Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
   std::optional<Loop> loop = FindLoop(i);
   std::optional<LoopBounds> bounds = FindLoopBounds(*i);
   if (!loop || !bounds || bounds->step != 1 || context.target.LaneBits() == 0) return false;
+  if (!HasLongWork(*loop->body)) return false;
   Effects effects(*i->parent()->module());
-  bool vectors = false;
-  for (const Instruction* in : *loop->body) vectors |= IsFewNumbers(*in) && !IsOneNumber(*in);
   const int64_t first = i->parent()->module()->id_limit();
   std::optional<LoopInNumbers> copy;
-  if (vectors) copy = TRY(CopyInNumbers(i, false, effects));
+  if (HasShortVectors(*loop->body)) copy = TRY(CopyInNumbers(i, false, effects));
   if (copy) {
     Effects again(*i->parent()->module());
     LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
@@ -315,8 +332,9 @@ Result<bool> DistributeAllAhead(hlo::Module& module, const PassContext& context)
   std::unordered_set<int64_t> seen;
   while (Instruction* loop = NextLoop(module, seen)) {
     seen.insert(loop->id());
+    const int64_t before = module.id_limit();
     changed |= TRY(DistributeAhead(loop, context));
-    module.RemoveUnusedComputations();
+    if (module.id_limit() != before) module.RemoveUnusedComputations();
   }
   return changed;
 }
