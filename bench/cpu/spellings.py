@@ -11,8 +11,10 @@ import spelling_almanac
 import spelling_arrays
 import spelling_chances
 import spelling_choices
+import spelling_ciphers
 import spelling_codes
 import spelling_courses
+import spelling_curves
 import spelling_digits
 import spelling_exercises
 import spelling_factors
@@ -23,10 +25,12 @@ import spelling_handbook
 import spelling_images
 import spelling_kinds
 import spelling_laboratory
+import spelling_layers
 import spelling_ledger
 import spelling_lists
 import spelling_matrices
 import spelling_numbers
+import spelling_pictures
 import spelling_places
 import spelling_planes
 import spelling_puzzles
@@ -36,7 +40,9 @@ import spelling_signals
 import spelling_solvers
 import spelling_sound
 import spelling_steps
+import spelling_sums
 import spelling_textbook
+import spelling_types
 import spelling_workshop
 from spelling_programs import PROGRAMS
 
@@ -65,6 +71,9 @@ OTHER_WORK = {
     "totients__where_divides": "looks at all numbers for every prime; the others go in steps of it",
     "big_product__carry_on_the_way": "carries in every row; the others once",
     "delta_rule__matrix_forgets_first": "a product of matrices for every token; the others of vectors",
+    "hamming__matrices_of_bits": "products of matrices of bits; the others shift and mask words",
+    "resize__matrices_of_weights": "products with all columns for two weights a row",
+    "hough__two_loops": "a sine and a cosine for every vote; the others one for each angle",
     "cells_worth__moves_of_a_table": "looks places up that the others have side by side",
 }
 

@@ -360,7 +360,12 @@ Result<std::vector<Element>> RowReducer::Row(const Index& row, ValueId begin, in
   if (parts == 1) unit = dims_.length;
   bool whole_units = parts <= 1 || size % unit == 0;
   int lanes = can_use_lanes_ && dims_.minor ? draft_.LanesFor(width_, std::min(size, unit)) : 1;
-  bool by_units = parts > 1 && unit % lanes != 0 && whole_units && unit >= 2 * lanes;
+  // Runs that do not fill two vectors take narrower ones.
+  const bool is_cut = parts > 1 && whole_units;
+  while (is_cut && unit % lanes != 0 && unit < 2 * lanes &&
+         lanes > program::TargetFacts::kNarrowLanes)
+    lanes /= 2;
+  bool by_units = is_cut && unit % lanes != 0 && unit >= 2 * lanes;
   if (parts > 1 && !by_units && (unit % lanes != 0 || !whole_units)) lanes = 1;
   int64_t main = lanes > 1 ? size - size % lanes : 0;
   std::vector<Element> acc = partial ? TRY(Starts()) : TRY(Inits());

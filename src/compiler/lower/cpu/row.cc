@@ -123,7 +123,7 @@ class RowKernel {
   Status OverColumns(const Index& row, const std::function<Status(const Index&)>& store) {
     int64_t minor = columns_.back();
     int lanes = draft_.LanesFor(shape_.width, minor);
-    if (minor != space_.length && minor % lanes != 0) lanes = 1;
+    while (minor != space_.length && minor % lanes != 0) lanes /= 2;
     auto at = [&](Coord j) -> Status {
       Index linear, index = row;
       linear.is_linear = true;

@@ -1,7 +1,10 @@
 // Loop distribution (fission): what a loop only collects is computed behind it, in vectors; loops
 // over numbers inside of it too (outer-loop vectorization).
 #include <algorithm>
+#include <ranges>
+#include <unordered_set>
 
+#include "compiler/analysis/element_cost.h"
 #include "compiler/passes.h"
 #include "compiler/passes/loops/batched_round.h"
 #include "compiler/passes/loops/if_convert.h"
@@ -225,6 +228,14 @@ Result<bool> DistributeWithoutBranches(Instruction* i, const PassContext& contex
   return false;
 }
 
+// Of a copy that was not of use: what was added before the loop since the next id was `first`.
+void RemoveAdded(Instruction* loop, int64_t first) {
+  for (Instruction *i = loop->prev(), *before; i != nullptr && i->id() >= first; i = before) {
+    before = i->prev();
+    if (i->users().empty()) i->parent()->Remove(i);
+  }
+}
+
 void UseResults(Instruction& loop, const LoopInNumbers& copy) {
   for (Instruction* user : std::vector(loop.users())) {
     user->ReplaceAllUsesWith(copy.results[static_cast<size_t>(user->tuple_index())]);
@@ -232,16 +243,33 @@ void UseResults(Instruction& loop, const LoopInNumbers& copy) {
   }
 }
 
+bool HasShortVectors(const hlo::Computation& body) {
+  for (const Instruction* i : body) {
+    if (i->shape().IsArray() && IsFewNumbers(*i) && !IsOneNumber(*i)) return true;
+  }
+  return false;
+}
+
+// Something that takes long enough to be computed before a loop.
+bool HasLongWork(const hlo::Computation& body) {
+  for (const Instruction* i : body) {
+    if (i->op() == Op::kWhile || (i->shape().IsArray() && ElementCost(*i) > kCheapElement)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // What is computed before the loop, of numbers or of short vectors.
 Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
   std::optional<Loop> loop = FindLoop(i);
   std::optional<LoopBounds> bounds = FindLoopBounds(*i);
   if (!loop || !bounds || bounds->step != 1 || context.target.LaneBits() == 0) return false;
+  if (!HasLongWork(*loop->body)) return false;
   Effects effects(*i->parent()->module());
-  bool vectors = false;
-  for (const Instruction* in : *loop->body) vectors |= IsFewNumbers(*in) && !IsOneNumber(*in);
+  const int64_t first = i->parent()->module()->id_limit();
   std::optional<LoopInNumbers> copy;
-  if (vectors) copy = TRY(CopyInNumbers(i, false, effects));
+  if (HasShortVectors(*loop->body)) copy = TRY(CopyInNumbers(i, false, effects));
   if (copy) {
     Effects again(*i->parent()->module());
     LoopDistributor free(*FindLoop(copy->op), *FindLoopBounds(*copy->op), again, context.target);
@@ -252,6 +280,7 @@ Result<bool> DistributeAhead(Instruction* i, const PassContext& context) {
       return true;
     }
   }
+  RemoveAdded(i, first);
   LoopDistributor distributor(*loop, *bounds, effects, context.target);
   if (!distributor.AnalyseAhead()) return false;
   TRY(distributor.ChangeAhead());
@@ -266,6 +295,7 @@ Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
   if (chosen != nullptr) i->ReplaceAllUsesWith(chosen);
   Instruction* from = chosen != nullptr ? chosen : i;
   Effects effects(*i->parent()->module());
+  const int64_t first = i->parent()->module()->id_limit();
   std::optional<LoopInNumbers> copy = TRY(CopyInNumbers(from, true, effects));
   bool distributed = false;
   if (copy) {
@@ -277,12 +307,36 @@ Result<bool> DistributeInNumbers(Instruction* i, const PassContext& context) {
       TRY(free.Change());
     }
   }
+  if (!distributed) RemoveAdded(from, first);
   if (chosen != nullptr) {
     if (!distributed) chosen->ReplaceAllUsesWith(i);
     chosen->parent()->Remove(chosen);
   }
   if (distributed) i->parent()->Remove(i);
   return distributed;
+}
+
+// The next loop from the outside that is none of those; null: there is none.
+Instruction* NextLoop(hlo::Module& module, const std::unordered_set<int64_t>& seen) {
+  for (const auto& computation : module.computations() | std::views::reverse) {
+    for (Instruction* i : *computation) {
+      if (i->op() == Op::kWhile && !seen.contains(i->id())) return i;
+    }
+  }
+  return nullptr;
+}
+
+// Behind the rest: a loop whose rounds are lanes has the functions of the loops in it there too.
+Result<bool> DistributeAllAhead(hlo::Module& module, const PassContext& context) {
+  bool changed = false;
+  std::unordered_set<int64_t> seen;
+  while (Instruction* loop = NextLoop(module, seen)) {
+    seen.insert(loop->id());
+    const int64_t before = module.id_limit();
+    changed |= TRY(DistributeAhead(loop, context));
+    if (module.id_limit() != before) module.RemoveUnusedComputations();
+  }
+  return changed;
 }
 
 }  // namespace
@@ -301,10 +355,10 @@ Result<bool> DistributeLoops(hlo::Module& module, const PassContext& context) {
     bool distributed = TRY(DistributeLoop(i, effects, context));
     if (!distributed) distributed = TRY(DistributeWithoutBranches(i, context));
     if (!distributed) distributed = TRY(DistributeInNumbers(i, context));
-    if (!distributed) distributed = TRY(DistributeAhead(i, context));
     changed |= distributed;
   }
   module.RemoveUnusedComputations();
+  changed |= TRY(DistributeAllAhead(module, context));
   if (changed) TRY(RecognizeSlices(module, context));  // places that follow from the counter
   return changed;
 }

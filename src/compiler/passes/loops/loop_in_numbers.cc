@@ -22,7 +22,7 @@ using hlo::Computation;
 using hlo::Instruction;
 using hlo::Op;
 
-// Numbers that are computed in a copy: loops with more are left as they are.
+// Instructions of a copy: loops with more are left as they are.
 constexpr int64_t kMostEmitted = program::CodeBounds::kMembers;
 
 // A value in the copy: numbers, or an array that stays, as it is and as a row.
@@ -231,8 +231,9 @@ Result<bool> NumberCopy::EmitAll(Builder& b, const Loop& loop, const Computation
     } else if (i->op() == Op::kWhile) {
       if (!TRY(EmitInner(b, *i))) return false;
     } else {
+      const int64_t before = b.computation().module()->id_limit();
       values_[i] = TRY(Emit(b, *i));
-      copied_ += std::ssize(values_[i].numbers);
+      copied_ += b.computation().module()->id_limit() - before;
       if (values_[i].IsNone() || copied_ > kMostEmitted) {
         VLOG("pass", 3) << loop_.op->name() << " is not of numbers: " << i->name();
         return false;
