@@ -356,13 +356,15 @@ Result<std::unique_ptr<PreparedRoutine>> PrepareConvolution(const RoutineInputs&
   if (one_type && IsByTaps(form, types[0])) {
     return PrepareByTaps(std::move(form), types[0], epilogue);
   }
-  auto plain = [&](ConvolutionForm f, const Epilogue& e) {
-    return std::make_unique<Convolution>(std::move(f), types[0], types[1], types[2], e);
-  };
-  if (one_type && types[0] == DType::kF32 && IsWorthTransposing(form)) {
-    return PrepareTransposed(form, plain(FeaturesLast(form), {}), epilogue);
+  // Narrow floats that no micro-kernel takes are widened anyway.
+  bool widens = (types[0] == DType::kBF16 || types[0] == DType::kF16) &&
+                FindNarrowKernel(types[0], types[1]) == nullptr;
+  if (one_type && (types[0] == DType::kF32 || widens) && IsWorthTransposing(form)) {
+    auto inner = std::make_unique<Convolution>(FeaturesLast(form), DType::kF32, types[1],
+                                               DType::kF32, Epilogue());
+    return PrepareTransposed(form, types[0], std::move(inner), epilogue);
   }
-  return plain(std::move(form), epilogue);
+  return std::make_unique<Convolution>(std::move(form), types[0], types[1], types[2], epilogue);
 }
 
 }  // namespace weft::cpu

@@ -55,9 +55,10 @@ void TransposeRows(const float* from, int64_t begin, int64_t end, int64_t column
 
 class Transposed : public PreparedRoutine {
  public:
-  Transposed(const ConvolutionForm& form, std::unique_ptr<PreparedRoutine> inner,
+  Transposed(const ConvolutionForm& form, DType type, std::unique_ptr<PreparedRoutine> inner,
              const Epilogue& epilogue)
-      : batch_(form.batch),
+      : type_(type),
+        batch_(form.batch),
         in_features_(form.in_features),
         out_features_(form.out_features),
         inner_(std::move(inner)),
@@ -71,25 +72,40 @@ class Transposed : public PreparedRoutine {
   Status Run(const RoutineContext& context) const override {
     auto input = TRY(Scratch<float>::New(context.means(), InputSize()));
     auto output = TRY(Scratch<float>::New(context.means(), OutputSize()));
-    TransposeMatrices(&context.pool, reinterpret_cast<const float*>(context.memory[0]), batch_,
-                      in_features_, in_places_, input.data());
+    auto wide = TRY(Scratch<float>::New(context.means(), WideSize()));
+    ThreadPool* pool = &context.pool;
+    int64_t width = ByteWidth(type_);
+    const std::byte* from = context.memory[0];
+    std::byte* to = context.memory[2];
+    ForPieces(pool, IsWidened() ? InputSize() : 0, 1.0, [&](int64_t begin, int64_t end) {
+      LoadRun<float>(type_, from + begin * width, end - begin, wide.data() + begin);
+    });
+    TransposeMatrices(pool, IsWidened() ? wide.data() : reinterpret_cast<const float*>(from),
+                      batch_, in_features_, in_places_, input.data());
     std::byte* memory[] = {reinterpret_cast<std::byte*>(input.data()), context.memory[1],
                            reinterpret_cast<std::byte*>(output.data())};
     TRY(inner_->Run({context.pool, memory, context.room}));
-    TransposeMatrices(&context.pool, output.data(), batch_, out_places_, out_features_,
-                      reinterpret_cast<float*>(context.memory[2]));
+    TransposeMatrices(pool, output.data(), batch_, out_places_, out_features_,
+                      IsWidened() ? wide.data() : reinterpret_cast<float*>(to));
+    ForPieces(pool, IsWidened() ? OutputSize() : 0, 1.0, [&](int64_t begin, int64_t end) {
+      StoreRun<float>(type_, wide.data() + begin, end - begin, to + begin * width);
+    });
     EpilogueRun(epilogue_, context).OnAll(&context.pool);
     return {};
   }
 
   int64_t ScratchBytes(int64_t threads) const override {
-    return (InputSize() + OutputSize()) * int64_t{sizeof(float)} + inner_->ScratchBytes(threads);
+    return (InputSize() + OutputSize() + WideSize()) * int64_t{sizeof(float)} +
+           inner_->ScratchBytes(threads);
   }
 
  private:
   int64_t InputSize() const { return batch_ * in_features_ * in_places_; }
   int64_t OutputSize() const { return batch_ * out_features_ * out_places_; }
+  bool IsWidened() const { return type_ != DType::kF32; }
+  int64_t WideSize() const { return IsWidened() ? std::max(InputSize(), OutputSize()) : 0; }
 
+  DType type_;  // of input and result
   int64_t batch_, in_features_, out_features_, in_places_ = 1, out_places_ = 1;
   std::unique_ptr<PreparedRoutine> inner_;
   Epilogue epilogue_;
@@ -144,11 +160,11 @@ ConvolutionForm FeaturesLast(const ConvolutionForm& form) {
   return f;
 }
 
-std::unique_ptr<PreparedRoutine> PrepareTransposed(const ConvolutionForm& form,
+std::unique_ptr<PreparedRoutine> PrepareTransposed(const ConvolutionForm& form, DType type,
                                                    std::unique_ptr<PreparedRoutine> inner,
                                                    const Epilogue& epilogue) {
   VLOG("cpu", 3) << "convolution with features before places (NCHW): transposed around NHWC";
-  return std::make_unique<Transposed>(form, std::move(inner), epilogue);
+  return std::make_unique<Transposed>(form, type, std::move(inner), epilogue);
 }
 
 }  // namespace weft::cpu

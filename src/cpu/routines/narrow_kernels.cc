@@ -198,6 +198,18 @@ bool TakesTypes(const NarrowKernel& kernel, DType a, DType b) {
          (kernel.a_signed == (a == DType::kS8) && kernel.b_signed == (b == DType::kS8));
 }
 
+// Those that this processor has: asked for by every small product.
+const std::vector<const NarrowKernel*>& KernelsThere() {
+  static const std::vector<const NarrowKernel*> there = [] {
+    std::vector<const NarrowKernel*> list;
+    for (const NarrowKernel& kernel : NarrowKernels()) {
+      if (kernel.is_there()) list.push_back(&kernel);
+    }
+    return list;
+  }();
+  return there;
+}
+
 }  // namespace
 
 std::span<const NarrowKernel> NarrowKernels() {
@@ -206,8 +218,8 @@ std::span<const NarrowKernel> NarrowKernels() {
 }
 
 const NarrowKernel* FindNarrowKernel(DType a, DType b) {
-  for (const NarrowKernel& kernel : NarrowKernels()) {
-    if (TakesTypes(kernel, a, b) && kernel.is_there()) return &kernel;
+  for (const NarrowKernel* kernel : KernelsThere()) {
+    if (TakesTypes(*kernel, a, b)) return kernel;
   }
   return nullptr;
 }
@@ -215,12 +227,12 @@ const NarrowKernel* FindNarrowKernel(DType a, DType b) {
 const NarrowKernel* FindNarrowKernel(DType a, DType b, int64_t rows) {
   const NarrowKernel* best = nullptr;
   double least = 0;
-  for (const NarrowKernel& kernel : NarrowKernels()) {
-    if (!TakesTypes(kernel, a, b) || !kernel.is_there()) continue;
+  for (const NarrowKernel* kernel : KernelsThere()) {
+    if (!TakesTypes(*kernel, a, b)) continue;
     // Rows past the last one are multiplied too.
-    double cost = static_cast<double>(RoundUp(rows, kernel.rows)) / kernel.speed;
+    double cost = static_cast<double>(RoundUp(rows, kernel->rows)) / kernel->speed;
     if (best != nullptr && cost >= least) continue;
-    best = &kernel;
+    best = kernel;
     least = cost;
   }
   return best;

@@ -15,7 +15,11 @@ namespace {
 int64_t RowsThatLie(const NarrowKernel& kernel, const FewRowsProduct& s) {
   bool can = kernel.run_rows != nullptr && s.a.k_stride == 1 &&
              (kernel.any_depth || s.k % kernel.step == 0) && !s.adds;
-  if (kernel.corrects()) can = can && s.a.dtype == DType::kS8 && s.b.dtype == DType::kS8;
+  if (kernel.corrects()) {
+    // The last tile may begin among the rows of the one before.
+    bool both = s.a.dtype == DType::kS8 && s.b.dtype == DType::kS8;
+    return can && both && s.m >= kernel.rows ? s.m : 0;
+  }
   return can ? s.m / kernel.rows * kernel.rows : 0;
 }
 
@@ -69,15 +73,16 @@ void RunSmallTiles(const NarrowKernel& kernel, const FewRowsProduct& s, const Sm
       int64_t rows = std::min<int64_t>(kernel.rows, end - i);
       int64_t cols = std::min<int64_t>(kernel.cols, s.n - j);
       bool direct = stored && rows == kernel.rows && cols == kernel.cols;
+      int64_t again = i < lying ? kernel.rows - rows : 0;  // rows that were done before
       T* to = direct ? reinterpret_cast<T*>(s.result.data) + i * s.result.row + j : once;
       int64_t ldc = direct ? s.result.row : kernel.cols;
       auto* c = reinterpret_cast<std::byte*>(to);
       if (i < lying) {
-        kernel.run_rows(s.k, s.a.data + i * a_row, a_row, b, c, ldc);
+        kernel.run_rows(s.k, s.a.data + (i - again) * a_row, a_row, b, c, ldc);
       } else {
         kernel.run(s.k, a + (i - lying) / kernel.rows * panels.a_panel, b, c, ldc, false);
       }
-      if (!direct) StoreSmallTile<T>(s, once, ldc, i, j, rows, cols);
+      if (!direct) StoreSmallTile<T>(s, once + again * ldc, ldc, i, j, rows, cols);
     }
   }
 }

@@ -39,16 +39,6 @@ struct Bf16InRow {
   }
 };
 
-// Nowhere: products with x are added to four times sixteen sums, in turn.
-struct DotWithRow {
-  const float* x;
-  float* sums;
-  WEFT_SCALED_INLINE void Store(int64_t i, __m512 numbers) const {
-    float* to = sums + i % (4 * kScaledLanes);
-    _mm512_storeu_ps(to, _mm512_fmadd_ps(numbers, _mm512_loadu_ps(x + i), _mm512_loadu_ps(to)));
-  }
-};
-
 // Sixteen codes as numbers.
 struct ReadsE5m2 {
   // f16 has the same exponents, and the same infinities and NaNs.
@@ -98,6 +88,31 @@ WEFT_SCALED void DecodeBytes(const Reads& reads, const std::byte* src, int64_t n
       to.Store(i, _mm512_mul_ps(reads.Sixteen(codes), by));
     }
   }
+}
+
+// The dot product of x and such numbers.
+template <class Reads>
+WEFT_SCALED float DotBytes(const Reads& reads, const std::byte* src, int64_t n, int64_t block,
+                           const float* scales, const float* x) {
+  constexpr int64_t kSums = 4;
+  __m512 a = _mm512_setzero_ps(), b = a, c = a, d = a;
+  for (int64_t i = 0; i < n; ++scales) {
+    __m512 by = _mm512_set1_ps(*scales);
+    auto product = [&](int64_t at, __m512 sum) WEFT_SCALED {
+      __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + at));
+      __m512 scaled = _mm512_mul_ps(reads.Sixteen(codes), by);
+      return _mm512_fmadd_ps(scaled, _mm512_loadu_ps(x + at), sum);
+    };
+    int64_t end = i + block < n ? i + block : n;
+    for (; i + kSums * kScaledLanes <= end; i += kSums * kScaledLanes) {
+      a = product(i, a);
+      b = product(i + kScaledLanes, b);
+      c = product(i + 2 * kScaledLanes, c);
+      d = product(i + 3 * kScaledLanes, d);
+    }
+    for (; i < end; i += kScaledLanes) a = product(i, a);
+  }
+  return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)));
 }
 
 // The first sixteen numbers of 8 bytes, two a byte.

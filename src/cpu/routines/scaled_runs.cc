@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 
-#include "base/check.h"
 #include "base/elements.h"
 #include "base/packing.h"
 #include "cpu/routines/convert_runs.h"
@@ -267,13 +266,15 @@ float DotAlong([[maybe_unused]] const ScaledNumbers& s, [[maybe_unused]] int64_t
   BlockRun run;
   for (int64_t i = 0; i < k; i += run.n) {
     NextRun(s, vector, i, k - i, run);
-    alignas(64) float sums[4 * kScaledLanes] = {};
     const std::byte* src = s.data + s.first + vector * s.vector_stride + i;
-    CHECK(DecodeByVectors(s.dtype, src, run.n, run.block, run.scales, DotWithRow{x + i, sums}));
-    for (int64_t half = 2 * kScaledLanes; half > 0; half /= 2) {
-      for (int64_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
-    }
-    total += static_cast<double>(sums[0]);
+    auto dot = [&](const auto& reads) {
+      return DotBytes(reads, src, run.n, run.block, run.scales, x + i);
+    };
+    float sum = s.dtype == DType::kS8         ? dot(ReadsS8{})
+                : s.dtype == DType::kU8       ? dot(ReadsU8{})
+                : s.dtype == DType::kF8E4M3FN ? dot(ReadsE4m3fn{})
+                                              : dot(ReadsE5m2{});
+    total += static_cast<double>(sum);
   }
 #endif
   return static_cast<float>(total);
