@@ -20,6 +20,9 @@ HELPERS = ("bijectors/bijector_test_util.py", "bijectors/hypothesis_testlib.py",
 CONFTEST = '''import importlib
 import pathlib
 
+from absl import flags
+
+flags.FLAGS.mark_as_parsed()  # Seeds of tests ask for one.
 helpers = pathlib.Path(__file__).parent / "helpers"
 for folder in sorted({path.parent for path in helpers.rglob("*.py")}):
   name = "tensorflow_probability.substrates.jax." + ".".join(folder.relative_to(helpers).parts)

@@ -1,6 +1,7 @@
 // Host callbacks: a custom call whose work a Python function does.
 #include <atomic>
 #include <cstring>
+#include <memory>
 
 #include "base/float_mode.h"
 #include "base/metrics.h"
@@ -60,20 +61,23 @@ CallbackArray Describe(char* bytes, const int64_t& size) {
   return {bytes, &size, 1, PJRT_Buffer_Type_U8, 0};
 }
 
-// At compile time: what there is to be said, and room for what is answered.
+constexpr size_t kMessageBytes = 64 << 10;  // for a traceback
+
 Status CallPython(CallbackTrampoline trampoline, uint64_t id,
                   std::span<const CallbackArray> arguments,
                   std::span<const CallbackArray> results) {
-  std::vector<char> message(64 << 10);
+  auto message = std::make_unique_for_overwrite<char[]>(kMessageBytes);
+  message[0] = '\0';
   const int32_t code = trampoline(id, static_cast<int32_t>(arguments.size()), arguments.data(),
                                   static_cast<int32_t>(results.size()), results.data(),
-                                  message.data(), static_cast<int64_t>(message.size()));
+                                  message.get(), static_cast<int64_t>(kMessageBytes));
   if (code == 0) return {};
-  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+  return std::unexpected(FromC(code, message.get(), strnlen(message.get(), kMessageBytes)));
 }
 
 }  // namespace
 
+// At compile time: what there is to be said, and room for what is answered.
 Status TellPython(uint64_t id, std::string_view bytes) {
   CallbackTrampoline trampoline = Trampoline();
   if (trampoline == nullptr) return {};  // nobody is there to be told
@@ -110,27 +114,20 @@ Result<Literal> RunHostCallback(const hlo::Instruction& call, std::span<Literal>
   const std::vector<CallbackArray> arguments = TRY(DescribeLeaves(operand_leaves, false));
   const std::vector<CallbackArray> results = TRY(DescribeLeaves(result_leaves, true));
 
-  std::vector<char> message(64 << 10);
-  int32_t code = 0;
-  {
-    Executor::BlockingScope blocking;
-    trace::Span span(trace::Kind::kCallback, [&] {
-      return trace::What{.name = StrCat("python callback ", call.name()),
-                         .op_name = call.metadata() ? call.metadata()->op_name : "",
-                         .source = call.SourceLocation()};
-    });
-    metrics::Add(metrics::kCallbacks);
-    CallbackTrampoline trampoline = Trampoline();
-    if (trampoline == nullptr) {
-      return FailedPrecondition("host callback: Python is not there to run it");
-    }
-    FloatMode mode(/*flush=*/false);  // NumPy computes as it does elsewhere
-    code = trampoline(*id, static_cast<int32_t>(arguments.size()), arguments.data(),
-                      static_cast<int32_t>(results.size()), results.data(), message.data(),
-                      static_cast<int64_t>(message.size()));
+  Executor::BlockingScope blocking;
+  trace::Span span(trace::Kind::kCallback, [&] {
+    return trace::What{.name = StrCat("python callback ", call.name()),
+                       .op_name = call.metadata() ? call.metadata()->op_name : "",
+                       .source = call.SourceLocation()};
+  });
+  metrics::Add(metrics::kCallbacks);
+  CallbackTrampoline trampoline = Trampoline();
+  if (trampoline == nullptr) {
+    return FailedPrecondition("host callback: Python is not there to run it");
   }
-  if (code == 0) return result;
-  return std::unexpected(FromC(code, message.data(), strnlen(message.data(), message.size())));
+  FloatMode mode(/*flush=*/false);  // NumPy computes as it does elsewhere
+  TRY(CallPython(trampoline, *id, arguments, results));
+  return result;
 }
 
 }  // namespace weft::pjrt
