@@ -279,8 +279,8 @@ Result<std::shared_ptr<Executable>> Executable::CompileModule(
   span.Rename([&] {
     return trace::What{.name = StrCat("compile ", module->name()), .program = module->name()};
   });
-  std::string fingerprint =
-      ProgramFingerprint(*module, request, client.options().compiler_options, client.machine());
+  const std::string options = compiler::CacheKey(TRY(NativeOptions(client)));
+  std::string fingerprint = ProgramFingerprint(*module, request, options, client.machine());
   const std::string name = module->name();
   Doing compiling({"compile", name, program});
   inspect::CompileWatch watch(*module, client.options().dump_directory,
