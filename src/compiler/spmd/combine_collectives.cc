@@ -24,7 +24,7 @@ using hlo::Op;
 constexpr int64_t kMostLatencies = 32;
 // Where transfers are to hide behind computing (a simulated link), the first and the last cannot:
 // no combined one is more than such a part of what the computation moves.
-constexpr int64_t kLeastTransfers = 16;
+constexpr int64_t kLeastTransfers = kMostLatencies / 2;
 
 int64_t MostBytes(const program::TargetInfo& target) {
   const spmd::LinkModel link = spmd::LinkModel::Of(target);

@@ -12,12 +12,12 @@
 namespace weft::cpu {
 namespace {
 
-constexpr int kNarrowest = 16;  // bytes of the vectors that every machine has
+// Bytes of the vectors that every machine has.
+constexpr int kNarrowest = program::TargetFacts::kNarrowLanes * static_cast<int>(sizeof(float));
 
 template <class T, int kBytes>
 struct FactorVector {
   typedef T Type __attribute__((vector_size(kBytes)));
-  static constexpr int64_t kLanes = kBytes / static_cast<int64_t>(sizeof(T));
 };
 
 template <class T, int kBytes>
@@ -36,7 +36,7 @@ template <class T, int kBytes, int kVectors>
 WEFT_FACTOR_INLINE void SolveFewRows(const T* t, int64_t t_stride, int64_t n, bool lower, bool unit,
                                      T* b, int64_t b_stride) {
   using V = typename FactorVector<T, kBytes>::Type;
-  constexpr int64_t kLanes = FactorVector<T, kBytes>::kLanes;
+  constexpr int64_t kLanes = kBytes / int64_t{sizeof(T)};
   for (int64_t step = 0; step < n; ++step) {
     int64_t i = lower ? step : n - 1 - step;
     T* row = b + i * b_stride;
@@ -62,7 +62,7 @@ template <class T, int kBytes, int kRows, int kVectors>
 WEFT_FACTOR_INLINE void SubtractTile(int64_t depth, const T* l, int64_t l_stride, const T* u,
                                      int64_t u_stride, T* c, int64_t stride) {
   using V = typename FactorVector<T, kBytes>::Type;
-  constexpr int64_t kLanes = FactorVector<T, kBytes>::kLanes;
+  constexpr int64_t kLanes = kBytes / int64_t{sizeof(T)};
   V sums[kRows][kVectors];
   for (int i = 0; i < kRows; ++i) {
     for (int v = 0; v < kVectors; ++v) {
@@ -86,8 +86,8 @@ WEFT_FACTOR_INLINE void SubtractTile(int64_t depth, const T* l, int64_t l_stride
 template <class T, int kBytes, int kRows>
 WEFT_FACTOR_INLINE void SubtractRows(int64_t columns, int64_t depth, const T* l, int64_t l_stride,
                                      const T* u, T* c, int64_t stride) {
-  constexpr int64_t kLanes = FactorVector<T, kBytes>::kLanes,
-                    kFewLanes = FactorVector<T, kNarrowest>::kLanes;
+  constexpr int64_t kLanes = kBytes / int64_t{sizeof(T)},
+                    kFewLanes = kNarrowest / int64_t{sizeof(T)};
   int64_t j = 0;
   for (; j + 4 * kLanes <= columns; j += 4 * kLanes) {
     SubtractTile<T, kBytes, kRows, 4>(depth, l, l_stride, u + j, stride, c + j, stride);
@@ -111,7 +111,7 @@ WEFT_FACTOR_INLINE void SubtractRows(int64_t columns, int64_t depth, const T* l,
 template <class T, int kBytes, int kVectors>
 WEFT_FACTOR_INLINE void SolveSomeColumns(const T* t, int64_t t_stride, int64_t n, bool lower,
                                          bool unit, T* b, int64_t b_stride) {
-  constexpr int64_t kFew = 4;
+  constexpr int64_t kFew = program::TargetFacts::kNarrowLanes;
   for (int64_t done = 0; done < n; done += kFew) {
     int64_t some = std::min(kFew, n - done);
     int64_t row = lower ? done : n - done - some, solved = lower ? 0 : row + some;
@@ -132,7 +132,7 @@ WEFT_FACTOR_INLINE void SolveSomeColumns(const T* t, int64_t t_stride, int64_t n
 
 template <class T, int kBytes>
 WEFT_FACTOR_INLINE bool FactorSquareBy(T* a, int64_t stride, int64_t n) {
-  constexpr int64_t kLanes = FactorVector<T, kBytes>::kLanes;
+  constexpr int64_t kLanes = kBytes / int64_t{sizeof(T)};
   // Whole vectors are subtracted: beyond the diagonal nobody reads what comes of it, and before
   // the columns that are left `column` is zero.
   alignas(64) T square[kFactorBlock][kFactorBlock], column[kFactorBlock];
@@ -166,8 +166,8 @@ template <class T, int kBytes>
 WEFT_FACTOR_INLINE void SolveRowsBy(const T* corner, int64_t stride, int64_t n, T* rows,
                                     int64_t count) {
   using V = typename FactorVector<T, kBytes>::Type;
-  constexpr int kVectors = std::max(2, 128 / kBytes);
-  constexpr int64_t kLanes = kVectors * FactorVector<T, kBytes>::kLanes;  // one row in each
+  constexpr int kVectors = kBytes < 64 ? 128 / kBytes : 2;
+  constexpr int64_t kLanes = kVectors * kBytes / int64_t{sizeof(T)};  // one row in each
   alignas(64) T lanes[kFactorBlock][kLanes] = {};
   for (int64_t first = 0; first < count; first += kLanes) {
     int64_t some = std::min(kLanes, count - first);
@@ -196,8 +196,8 @@ WEFT_FACTOR_INLINE void SolveRowsBy(const T* corner, int64_t stride, int64_t n, 
 template <class T, int kBytes>
 WEFT_FACTOR_INLINE void SolveColumnsBy(const T* t, int64_t t_stride, int64_t n, bool lower,
                                        bool unit, T* b, int64_t b_stride, int64_t m) {
-  constexpr int64_t kLanes = FactorVector<T, kBytes>::kLanes,
-                    kFewLanes = FactorVector<T, kNarrowest>::kLanes;
+  constexpr int64_t kLanes = kBytes / int64_t{sizeof(T)},
+                    kFewLanes = kNarrowest / int64_t{sizeof(T)};
   int64_t c = 0;
   for (; c + 4 * kLanes <= m; c += 4 * kLanes) {
     SolveSomeColumns<T, kBytes, 4>(t, t_stride, n, lower, unit, b + c, b_stride);

@@ -35,7 +35,8 @@ void ReflectColumns(const T* a, int64_t m, int64_t j, T tau, T* c, int64_t first
 // step.
 template <class T>
 double NormOf(const T* x, int64_t n) {
-  constexpr double kLeast = 1e-250, kMost = 1e250;
+  // Sums of squares that nothing overflowed into, and nothing that counts was too small for.
+  constexpr double kLeast = 0x1p-830, kMost = 0x1p830;
   double sum = std::real(DotConjugate(x, x, n));
   if ((sum > kLeast && sum < kMost) || std::isnan(sum)) return std::sqrt(sum);
   double norm = 0;

@@ -94,7 +94,7 @@ WEFT_SCALED void DecodeBytes(const Reads& reads, const std::byte* src, int64_t n
 template <class Reads>
 WEFT_SCALED float DotBytes(const Reads& reads, const std::byte* src, int64_t n, int64_t block,
                            const float* scales, const float* x) {
-  constexpr int64_t kSums = 4;
+  constexpr int64_t kAtOnce = 4 * kScaledLanes;
   __m512 a = _mm512_setzero_ps(), b = a, c = a, d = a;
   for (int64_t i = 0; i < n; ++scales) {
     __m512 by = _mm512_set1_ps(*scales);
@@ -104,7 +104,7 @@ WEFT_SCALED float DotBytes(const Reads& reads, const std::byte* src, int64_t n, 
       return _mm512_fmadd_ps(scaled, _mm512_loadu_ps(x + at), sum);
     };
     int64_t end = i + block < n ? i + block : n;
-    for (; i + kSums * kScaledLanes <= end; i += kSums * kScaledLanes) {
+    for (; i + kAtOnce <= end; i += kAtOnce) {
       a = product(i, a);
       b = product(i + kScaledLanes, b);
       c = product(i + 2 * kScaledLanes, c);
