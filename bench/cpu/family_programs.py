@@ -12,10 +12,10 @@ import harness
 PROGRAMS = []
 
 
-def network(name, kind, shapes, apply, *batch, bf16=False):
-  """Forward and a training step, in f32 or also in bf16."""
-  for dtype in (F32, BF16) if bf16 else (F32,):
-    for form in ("forward", "training"):
+def network(name, kind, shapes, apply, *batch, bf16=()):
+  """Forward and a training step in f32, and these forms in bf16 too."""
+  for dtype, forms in ((F32, ("forward", "training")), (BF16, bf16)):
+    for form in forms:
       cast = lambda x, dtype=dtype: x.astype(dtype) if x.dtype == F32 else x
       def make(form=form, dtype=dtype, cast=cast):
         weights = weights_of(shapes, dtype)
@@ -43,7 +43,7 @@ def features_first(w, x):
   return x.mean((2, 3))
 
 
-network("nchw_batch_norm", "features first", [(32, 9, 3, 3), (40, 32, 3, 3)], features_first, numbers(1, 4, 9, 30, 30), bf16=True)
+network("nchw_batch_norm", "features first", [(32, 9, 3, 3), (40, 32, 3, 3)], features_first, numbers(1, 4, 9, 30, 30), bf16=("forward",))
 
 
 def in_groups(x, groups=8):
@@ -51,7 +51,7 @@ def in_groups(x, groups=8):
 
 
 network("group_norm", "groups of features", [(3, 3, 48, 48), (3, 3, 48, 48)],
-        lambda w, x: x + convolve(silu(in_groups(convolve(silu(in_groups(x)), w[0]))), w[1]), numbers(2, 3, 26, 26, 48), bf16=True)
+        lambda w, x: x + convolve(silu(in_groups(convolve(silu(in_groups(x)), w[0]))), w[1]), numbers(2, 3, 26, 26, 48), bf16=("forward", "training"))
 network("instance_norm", "features first", [(24, 3, 3, 3), (24, 24, 3, 3)],
         lambda w, x: relu(standard(lax.conv_general_dilated(relu(standard(lax.conv_general_dilated(x, w[0], (1, 1), "SAME"), (2, 3))), w[1], (1, 1), "SAME"), (2, 3))),
         numbers(3, 2, 3, 45, 51))
@@ -113,7 +113,7 @@ def both_ways(w, x):
   return lax.scan(one, start, x)[1] + lax.scan(one, start, x, reverse=True)[1]
 
 
-network("recurrent_both_ways", "recurrences", [(30, 64), (64, 64)], both_ways, numbers(13, 50, 16, 30), bf16=True)
+network("recurrent_both_ways", "recurrences", [(30, 64), (64, 64)], both_ways, numbers(13, 50, 16, 30), bf16=("forward", "training"))
 
 
 def selective(w, x):
@@ -134,12 +134,12 @@ def dilated_causal(w, x):
   return x
 
 
-network("dilated_causal", "waves", [(3, 60, 60)] * 5, dilated_causal, numbers(15, 4, 250, 60), bf16=True)
+network("dilated_causal", "waves", [(3, 60, 60)] * 5, dilated_causal, numbers(15, 4, 250, 60), bf16=("forward", "training"))
 
 
 # Layers, flows, policies.
 
-network("gated_units", "layers", [(200, 530), (200, 530), (530, 200)], lambda w, x: (silu(x @ w[0]) * (x @ w[1])) @ w[2], numbers(16, 70, 200), bf16=True)
+network("gated_units", "layers", [(200, 530), (200, 530), (530, 200)], lambda w, x: (silu(x @ w[0]) * (x @ w[1])) @ w[2], numbers(16, 70, 200), bf16=("forward", "training"))
 network("sines", "layers", [(2, 128), (128, 128), (128, 3)], lambda w, x: jnp.sin(jnp.sin(jnp.sin(x @ w[0]) @ w[1]) @ w[2]), numbers(17, 2000, 2))
 network("pairs_of_features", "layers", [(300, 10)], lambda w, x: 0.5 * (jnp.square(x @ w[0]) - jnp.square(x) @ jnp.square(w[0])).sum(-1), numbers(18, 200, 300))
 
