@@ -149,17 +149,13 @@ struct alignas(64) ThreadPool::Mailbox {
   enum State { kShut, kOpen, kHeld, kFull };
   std::atomic<State> state = kShut;
   std::shared_ptr<Loop> loop;  // of who has made it kHeld, then of the worker
-  // Whom the worker tells in turn, so that a loop for many reaches all in log2 of their number.
-  int others_begin = 0, others_end = 0;
 
-  bool Put(ThreadPool& pool, const std::shared_ptr<Loop>& what, int begin, int end) {
+  bool Put(ThreadPool& pool, const std::shared_ptr<Loop>& what) {
     State open = kOpen;
     if (state.load(std::memory_order_relaxed) != kOpen) return false;
     if (!state.compare_exchange_strong(open, kHeld, std::memory_order_acquire)) return false;
     pool.looking_ -= 1;
     loop = what;
-    others_begin = begin;
-    others_end = end;
     state.store(kFull, std::memory_order_release);
     return true;
   }
@@ -280,9 +276,7 @@ bool ThreadPool::LookForLoop(int index) {
 void ThreadPool::HelpOffered(int index) {
   Mailbox& box = boxes_[static_cast<size_t>(index)];
   std::shared_ptr<Loop> loop = std::move(box.loop);
-  const int begin = box.others_begin, end = box.others_end;
   box.state.store(Mailbox::kShut, std::memory_order_relaxed);
-  OfferAll(loop, begin, end);
   // Who put something into the queue may have counted on this worker.
   if (waiting_ != 0) WakeForQueue();
   Loop::Help(*this, loop, index);
@@ -303,24 +297,11 @@ void ThreadPool::WakeForQueue() {
 int ThreadPool::Offer(const std::shared_ptr<Loop>& loop, int helpers) {
   const int workers = AllowedWorkers();
   int given = 0;
-  if (helpers >= workers) {
-    given = std::min<int>(looking_, helpers);
-    OfferAll(loop, 0, workers);
-    return given;
-  }
   for (int i = 0; i < workers && given < helpers; ++i) {
     const auto at = static_cast<size_t>((int64_t{home} * helpers + i) % workers);
-    if (boxes_[at].Put(*this, loop, 0, 0)) ++given;
+    if (boxes_[at].Put(*this, loop)) ++given;
   }
   return given;
-}
-
-// Whoever is told tells the further half of the rest.
-void ThreadPool::OfferAll(const std::shared_ptr<Loop>& loop, int begin, int end) {
-  for (; begin < end; ++begin) {
-    const int middle = begin + 1 + (end - begin - 1) / 2;
-    if (boxes_[static_cast<size_t>(begin)].Put(*this, loop, middle, end)) end = middle;
-  }
 }
 
 // Many come at once and hold it for a moment only: they would sleep longer than they have to wait.

@@ -71,7 +71,6 @@ class ThreadPool {
   };
   void Run(int64_t n, int64_t grain, const void* fn, RangeFn call);
   int Offer(const std::shared_ptr<Loop>& loop, int helpers);
-  void OfferAll(const std::shared_ptr<Loop>& loop, int begin, int end);
   void Work(int index) WEFT_EXCLUDES(mutex_);
   void Enqueue(Entry entry) WEFT_EXCLUDES(mutex_);
   Entry Take() WEFT_REQUIRES(mutex_);

@@ -18,10 +18,6 @@ using hlo::Instruction;
 using hlo::Ints;
 using hlo::Op;
 
-bool Holds(const Ints& list, int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 // Whether the reduction may be done in two steps, both of which begin with its init.
 bool MayBeSplit(const Instruction& i) {
   if (i.op() != Op::kReduce || i.operand_count() != 2 || !IsStaticallyShaped(i)) return false;
@@ -52,7 +48,7 @@ Split SplitOf(const Shape& x, const Ints& dims) {
   Split split;
   bool in_run = true;
   for (int64_t d = x.rank(); d-- > 0;) {
-    bool reduced = Holds(dims, d);
+    bool reduced = std::ranges::count(dims, d) > 0;
     if (!reduced) in_run = in_run && x.dim(d) == 1;
     if (!reduced) continue;
     (in_run ? split.minor : split.outer).push_back(d);
